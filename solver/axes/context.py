@@ -1,0 +1,54 @@
+"""Context parallelism: splits the sequence; keys and values go round a ring."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..degrees import divisors
+from ..job.job import Job
+from .traffic import Traffic
+from .world import Degrees
+
+PARTS_PER_RANK = 2
+"""A causal ring gives each rank an early and a late part, so that all have the same work."""
+
+MERGE_BYTES = 12.0
+"""HBM traffic of merging one partial attention output element (fitted)."""
+
+BACKWARD = 2.0
+"""Backward sends keys and values again, and their gradients."""
+
+
+def degrees(seq_len: int, largest: int) -> tuple[int, ...]:
+    """Return the legal degrees up to ``largest``: the sequence divides into two parts a rank."""
+    if seq_len % PARTS_PER_RANK:
+        return (1,)
+    return tuple(d for d in divisors(seq_len // PARTS_PER_RANK) if d <= largest)
+
+
+def traffic(job: Job, cores: Degrees) -> Traffic:
+    """Return the traffic of one layer: every rank sees all keys and values once.
+
+    Liu et al. 2023, "Ring Attention with Blockwise Transformers", arXiv 2310.01889, section 3: the
+    keys and values of a rank pass c - 1 times. The gathered buffer is tokens × (K + V width) / t ×
+    2 B × c.
+    """
+    model = job.transformer
+    tokens = cores.micro_batch * job.seq_len / cores.cp
+    if model.mla is None:
+        width = 2.0 * model.kv_heads * model.head_dim / cores.tp
+    else:
+        width = model.heads * (model.mla.qk_head_dim + model.mla.v_head_dim) / cores.tp
+    active = cores.cp > 1
+    none = np.zeros(len(tokens))
+    return Traffic(
+        ranks=cores.cp,
+        stride=cores.tp,
+        ring_bytes=2.0 * tokens * width * cores.cp,
+        calls=np.where(active, 1.0, 0.0),
+        inside_bytes=none,
+        outside_bytes=none,
+        memory_bytes=np.where(
+            active, MERGE_BYTES * cores.cp * tokens * model.value_width / cores.tp, 0.0
+        ),
+    )

@@ -1,0 +1,192 @@
+"""Data-parallel traffic: what a micro-batch waits for, and what is left when the step drains.
+
+Shapes of arrays: N shapes, 4 stage classes, K recomputations, Z shardings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..axes.data import FULL_SHARDING
+from ..job.job import Job
+from .machine import Machine
+from .memory import shard_ranks
+from .parameters import Held
+from .shapes import Shapes, Shardings
+from .stages import Stages
+from .ticks import FloatArray
+
+GATHERED_BYTES = 2.0
+"""Parameters travel in 16 bit."""
+HIDING_MICROBATCHES = 2
+"""Micro-batches at either end of the step that once-a-step traffic hides behind (fitted)."""
+SHARDED_GRADIENTS = 2
+"""ZeRO stage from which every micro-batch scatters its gradients."""
+GATHERS = 3
+"""ZeRO-3 traffic of a layer: gather forward, gather backward, scatter of the gradient."""
+
+
+@dataclass(frozen=True)
+class DataTraffic:
+    """Seconds of data-parallel traffic; each array broadcasts to (N, 4, K, Z).
+
+    Attributes
+    ----------
+    microbatch_exposed, microbatch_total
+        Of each micro-batch (ZeRO 2 and 3).
+    step_exposed, step_total
+        Once a step, after the pipeline has drained.
+    """
+
+    microbatch_exposed: FloatArray
+    microbatch_total: FloatArray
+    step_exposed: FloatArray
+    step_total: FloatArray
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Seconds of one micro-batch on a stage, forward (N, 4, 1) and backward (N, 4, K)."""
+
+    forward: FloatArray
+    backward: FloatArray
+
+
+def data_traffic(
+    job: Job, machine: Machine, shapes: Shapes, shardings: Shardings, stages: Stages,
+    parameters: Held, passes: Passes,
+) -> DataTraffic:  # fmt: skip
+    """Price the traffic of every sharding against the compute that it may hide under."""
+    pricing = _Pricing(job, machine, shapes, shardings, parameters)
+    forward, backward = passes.forward[..., None], passes.backward[..., None]
+    per_layer = pricing.gather_latency(stages)
+    gather = pricing.gather() + per_layer
+    scatter = pricing.scatter() + per_layer
+    zero = shardings.zero[:, None, None, :]
+    full, scatters = zero == FULL_SHARDING, zero >= SHARDED_GRADIENTS
+    ahead = _hide(machine, np.where(full, gather, 0.0), forward)
+    back_total = np.where(full, gather, 0.0) + np.where(scatters, scatter, 0.0)
+    back = _hide(machine, back_total, backward)
+    step_gather, step_scatter = pricing.once(zero)
+    batches = np.minimum(shapes.microbatches, HIDING_MICROBATCHES)[:, None, None, None]
+    overlap = machine.profile.stack.dp_overlap * batches
+    vocabulary = pricing.vocabulary_share()
+    left = (
+        np.maximum(step_scatter - overlap * backward, vocabulary * step_scatter)
+        + np.maximum(step_gather - overlap * forward, vocabulary * step_gather)
+    )  # fmt: skip
+    return DataTraffic(
+        ahead + back,
+        np.where(full, gather, 0.0) + back_total,
+        left,
+        np.broadcast_to(step_gather + step_scatter, left.shape),
+    )
+
+
+def _hide(machine: Machine, traffic: FloatArray, compute: FloatArray) -> FloatArray:
+    """What a pass waits for: traffic beyond the compute it may hide under, and contention.
+
+    Gathers share the GPU with compute: a part of what is hidden still slows it.
+    """
+    stack = machine.profile.stack
+    hidden = np.minimum(traffic, stack.fsdp_overlap * compute)
+    return np.asarray(traffic - hidden + stack.fsdp_contention * hidden)
+
+
+class _Pricing:
+    """Bandwidths and volumes of the groups of each sharding; arrays (N, 4, 1, Z)."""
+
+    def __init__(
+        self, job: Job, machine: Machine, shapes: Shapes, shardings: Shardings, held: Held
+    ) -> None:
+        self.job, self.machine, self.shapes = job, machine, shapes
+        self.shardings, self.held = shardings, held
+        self.dense_ranks, self.expert_ranks = shard_ranks(shapes, shardings)
+
+    def _bandwidth(
+        self, ranks: FloatArray, stride: FloatArray, fabric: float, link: float
+    ) -> FloatArray:
+        flat = (ranks.astype(np.int64).ravel(), np.broadcast_to(stride, ranks.shape).ravel())
+        rate = self.machine.bytes_per_s(flat[0], flat[1].astype(np.int64), fabric=fabric, link=link)
+        return np.asarray(rate.reshape(ranks.shape)[:, None, None, :])
+
+    def _seconds(
+        self, dense: FloatArray, expert: FloatArray, fabric: float, link: float
+    ) -> FloatArray:
+        """Ring time of (n - 1)/n of the bytes, both kinds one after the other."""
+        stride = self.shapes.tp[:, None]
+        apart = (self.shapes.ep * self.shapes.etp)[:, None]
+        total = np.zeros(1)
+        for volume, ranks, step in (
+            (dense, self.dense_ranks, stride),
+            (expert, self.expert_ranks, apart),
+        ):
+            share = ((ranks - 1) / ranks)[:, None, None, :]
+            total = total + volume[..., None] * share / self._bandwidth(ranks, step, fabric, link)
+        return np.asarray(total)
+
+    def _volumes(self, byte_width: float) -> tuple[FloatArray, FloatArray]:
+        return (
+            byte_width * self.held.dense[:, :, None],
+            byte_width * self.held.expert[:, :, None],
+        )
+
+    def gather(self) -> FloatArray:
+        """Gather of all of a stage's weights inside the shard group."""
+        stack = self.machine.profile.stack
+        return self._seconds(*self._volumes(GATHERED_BYTES), stack.fsdp_fabric, stack.fsdp_link)
+
+    def scatter(self) -> FloatArray:
+        """Reduce-scatter of all of a stage's gradients inside the shard group."""
+        stack = self.machine.profile.stack
+        width = float(self.job.recipe.grad_bytes)
+        return self._seconds(*self._volumes(width), stack.fsdp_fabric, stack.fsdp_link)
+
+    def gather_latency(self, stages: Stages) -> FloatArray:
+        """Start-up of the per-layer collectives, which grows with the group once it leaves a node.
+
+        A collective a layer: base + hop · ranks (fitted on fully sharded runs).
+        """
+        stack = self.machine.profile.stack
+        ranks = self.dense_ranks
+        one = np.broadcast_to(self.shapes.tp[:, None], ranks.shape).ravel()
+        leaves = self.machine.leaves_domain(ranks.astype(np.int64).ravel(), one)
+        hops = ranks * leaves.reshape(ranks.shape)
+        start = stack.fsdp_latency_s + stack.hop_latency_s * hops
+        return np.asarray(stages.layers[:, :, None, None] * start[:, None, None, :])
+
+    def once(self, zero: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gather and scatter that run once a step, for each ZeRO stage.
+
+        0: all-reduce of gradients, as scatter and gather of them. 1: scatter gradients, gather
+        weights. 2: gather weights. 3: nothing, but HSDP's all-reduce of owned gradients.
+        """
+        stack = self.machine.profile.stack
+        width = float(self.job.recipe.grad_bytes)
+        fabric = stack.fabric_efficiency
+        gradients = self._seconds(*self._volumes(width), fabric, 1.0)
+        weights = self._seconds(*self._volumes(GATHERED_BYTES), fabric, 1.0)
+        gather = np.where(zero == 0, gradients, np.where(zero < FULL_SHARDING, weights, 0.0))
+        scatter = np.where(zero < SHARDED_GRADIENTS, gradients, 0.0)
+        return gather, scatter + np.where(zero == FULL_SHARDING, self._replicate(width), 0.0)
+
+    def _replicate(self, width: float) -> FloatArray:
+        """HSDP: all-reduce of a rank's gradient shard over the replicas."""
+        replicas = np.asarray(self.shardings.replicas, dtype=np.float64)
+        owned = (
+            self.held.dense[:, :, None] / self.dense_ranks[:, None, :]
+            + self.held.expert[:, :, None] / self.expert_ranks[:, None, :]
+        )
+        stride = self.shapes.tp[:, None] * self.dense_ranks
+        rate = self._bandwidth(
+            replicas, stride, self.machine.profile.stack.fabric_efficiency, 1.0
+        )
+        share = 2 * (replicas - 1) / replicas
+        return np.asarray(width * (owned * share[:, None, :])[:, :, None, :] / rate)
+
+    def vocabulary_share(self) -> FloatArray:
+        """Share of a stage's parameters in embedding and head, whose traffic nothing hides."""
+        held = self.held
+        return np.asarray((held.vocabulary / (held.dense + held.expert))[:, :, None, None])

@@ -1,0 +1,141 @@
+"""Profiles: the fitted constants of a GPU and a software stack, read from data files.
+
+Fields carry the same names as the files; what each one means stands beside it there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from topology.errors import InputError, Problem
+
+
+class GpuRates(BaseModel):
+    """Sustained rates of a GPU family, shares of its spec; fields as in profiles/gpus.yaml."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    family: str
+    matmul_16bit_efficiency: float
+    matmul_8bit_efficiency: float
+    matmul_mx8_efficiency: float
+    matmul_4bit_efficiency: float
+    matmul_half_inner: float
+    matmul_half_rows: float
+    matmul_half_columns: float
+    attention_efficiency: float
+    attention_half_seq: float
+    collective_bytes_per_s: float
+    collective_half_bytes: float
+    all_reduce_bytes_per_s: float
+
+
+class StackConstants(BaseModel):
+    """What a software stack adds; fields as in profiles/stacks.yaml."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stack: str
+    hbm_efficiency: float
+    fabric_efficiency: float
+    link_efficiency: float
+    elementwise: float
+    attention: float
+    clock: float
+    small_batch_tokens: float
+    tp_exposed: float
+    tp_bandwidth: float
+    tp_latency_s: float
+    cp_exposed: float
+    p2p_exposed: float
+    p2p_latency_s: float
+    dp_overlap: float
+    fsdp_fabric: float
+    fsdp_link: float
+    fsdp_overlap: float
+    fsdp_contention: float
+    fsdp_latency_s: float
+    hop_latency_s: float
+    ep_exposed: float
+    ep_dedup: bool
+    host_layer_s: float
+    host_moe_layer_s: float
+    layer_overhead_s: float
+    expert_overhead_s: float
+    expert_power: float
+    microbatch_overhead_s: float
+    step_overhead_s: float
+    optimizer_bytes: float
+    parameter_update_bytes: float
+    scale_loss: float
+    accumulate_bytes: float
+    loss_bytes: float
+    loss_hidden_bytes: float
+    allocator: float
+    state_factor: float
+    activation_factor: float
+    context_bytes: float
+    communication_bytes: float
+    gradient_bytes: int
+    expected_error: float
+
+
+class Profile(BaseModel):
+    """The constants that one estimate uses."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    gpu: GpuRates
+    stack: StackConstants
+    measured: bool
+    """False where no training run of this GPU was ever fitted."""
+
+
+FRAMEWORK_STACK = {"megatron": "megatron-core", "fsdp": "torchtitan"}
+"""The stack whose profile a framework takes by default."""
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    text = resources.files(__package__).joinpath("profiles", name).read_text("utf-8")
+    data: dict[str, Any] = yaml.safe_load(text)
+    return data
+
+
+def stacks() -> tuple[str, ...]:
+    """Names of the stacks that have a profile."""
+    return tuple(_read("stacks.yaml")["stacks"])
+
+
+@cache
+def load_profile(stack: str, gpu_id: str) -> Profile:
+    """Return the profile of a stack on a GPU.
+
+    Raises
+    ------
+    InputError
+        Where no such stack is known.
+    """
+    data = _read("stacks.yaml")
+    if stack not in data["stacks"]:
+        raise InputError(
+            Problem(
+                "--profile", 0, 0, "profile", "SP120", f"no profile {stack!r}.",
+                f"Known profiles: {', '.join(stacks())}.",
+            )
+        )  # fmt: skip
+    families = _read("gpus.yaml")["families"]
+    family = next((f for f, v in families.items() if gpu_id in v["gpus"]), "unmeasured")
+    rates = {k: v for k, v in families[family].items() if k != "gpus"}
+    return Profile(
+        name=f"{stack}/{family}",
+        gpu=GpuRates(family=family, **rates),
+        stack=StackConstants(stack=stack, **{**data["shared"], **data["stacks"][stack]}),
+        measured=family != "unmeasured",
+    )

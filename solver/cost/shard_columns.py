@@ -1,0 +1,37 @@
+"""The shardings that a shape may choose from, as columns of the cost tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topology.cluster import NodeGroup
+
+from ..axes import data
+from ..job.job import Search
+from .shapes import Shapes, Shardings
+
+
+def shardings(shapes: Shapes, group: NodeGroup, search: Search) -> Shardings:
+    """Return ZeRO 0–3 over all data-parallel ranks, then ZeRO-3 in each HSDP shard group.
+
+    A stage that would shard over one rank is left to ZeRO 0, which it equals.
+    """
+    wanted = data.stages(search)
+    columns = [(zero, 1) for zero in wanted]
+    top = int(np.lcm.reduce(np.unique(shapes.dp))) if len(shapes) else 1
+    if top > max(shapes.dp, default=1):
+        counts = sorted(
+            {r for dp in np.unique(shapes.dp) for r in data.replica_groups(group, search, int(dp))}
+        )
+    else:
+        counts = list(data.replica_groups(group, search, top))
+    hsdp = [r for r in counts if data.hsdp_fits(group, shapes, np.int64(r)).any()]
+    columns += [(data.FULL_SHARDING, r) for r in hsdp]
+    zero = np.array([c[0] for c in columns], np.int64)[None, :].repeat(len(shapes), 0)
+    replicas = np.array([c[1] for c in columns], np.int64)[None, :].repeat(len(shapes), 0)
+    alone = (shapes.dp * shapes.cp == 1)[:, None]
+    least = min(wanted)
+    valid = np.where(alone, zero == least, True) & (replicas == 1)
+    for column in range(len(wanted), len(columns)):
+        valid[:, column] = data.hsdp_fits(group, shapes, replicas[:, column])
+    return Shardings(zero, replicas, valid)

@@ -1,0 +1,134 @@
+"""How layers fall on pipeline stages, as four stage classes with a count each.
+
+Stages of one class are alike but for the micro-batches that they hold; a class stands at its
+earliest stage, which holds most. The rule: ``ceil(L / p)`` layers a stage; where L does not divide,
+the lighter stages are the last (it has the output head), then the first (it has the embedding and
+holds most micro-batches), then the earliest of the middle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..job.transformer import Transformer
+from .ticks import BoolArray, IntArray
+
+FIRST, LIGHT, HEAVY, LAST = range(4)
+CLASSES = 4
+BOTH_ENDS = 2
+"""The lighter stages that interleaving allows: the first and the last."""
+RECOMPUTE_CLASS = (0, 1, 1, 2)
+"""The recompute choice that a stage class follows: first, middle, last."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Stage classes of N shapes; arrays of shape (N, 4) in the order first, light, heavy, last.
+
+    Attributes
+    ----------
+    dense_layers, moe_layers
+        Layers of each kind on one stage of the class.
+    count
+        Stages in the class; 0 where it is empty.
+    index
+        Earliest stage of the class, from 0.
+    has_embedding, has_head
+        Whether the class holds the input embedding, the output head and loss.
+    """
+
+    dense_layers: IntArray
+    moe_layers: IntArray
+    count: IntArray
+    index: IntArray
+    has_embedding: BoolArray
+    has_head: BoolArray
+
+    @property
+    def pipelined(self) -> BoolArray:
+        """Whether the stage has a neighbour to send to, shape (N, 4)."""
+        return ~(self.has_embedding & self.has_head)
+
+    @property
+    def layers(self) -> IntArray:
+        """Layers on one stage of each class, shape (N, 4)."""
+        return self.dense_layers + self.moe_layers
+
+
+def lighter_stages(layers: int, pp: IntArray) -> IntArray:
+    """Return how many of the ``pp`` stages have one layer less than the others."""
+    return -layers % pp
+
+
+def interleaves(layers: int, pp: IntArray, vpp: IntArray) -> BoolArray:
+    """Whether ``vpp`` virtual stages divide the layers.
+
+    Each virtual stage has the same number of layers, but for one layer less at either end (the
+    embedding and the loss then count as layers, as Megatron-LM's
+    ``--account-for-embedding-in-pipeline-split`` does).
+    """
+    lighter = lighter_stages(layers, pp)
+    heavy = (layers + lighter) // pp
+    return (vpp == 1) | ((lighter <= BOTH_ENDS) & (heavy % vpp == 0) & (heavy > vpp - (lighter == 0)))
+
+
+def split(transformer: Transformer, pp: IntArray, vpp: IntArray) -> Stages:
+    """Place the layers of ``transformer`` on ``pp`` stages of ``vpp`` virtual stages each."""
+    total = transformer.layers
+    lighter = lighter_stages(total, pp)
+    heavy = (total + lighter) // pp
+    shape = (len(pp), CLASSES)
+    layers = np.zeros(shape, np.int64)
+    count = np.zeros(shape, np.int64)
+    index = np.zeros(shape, np.int64)
+    many = pp > 1
+    lights = np.maximum(lighter - BOTH_ENDS, 0) * many
+    layers[:, FIRST] = heavy - (lighter >= BOTH_ENDS)
+    layers[:, LIGHT] = heavy - 1
+    layers[:, HEAVY] = heavy
+    layers[:, LAST] = heavy - (lighter >= 1)
+    count[:, FIRST] = 1
+    count[:, LIGHT] = lights
+    count[:, HEAVY] = np.where(many, pp - 2 - lights, 0)
+    count[:, LAST] = many
+    index[:, LIGHT] = 1
+    index[:, HEAVY] = 1 + lights
+    index[:, LAST] = pp - 1
+    layers = np.where(count > 0, layers, 0)
+    dense = dense_layers(transformer, layers)
+    embedding = np.zeros(shape, bool)
+    embedding[:, FIRST] = True
+    head = np.zeros(shape, bool)
+    head[:, LAST] = many
+    head[:, FIRST] = ~many
+    return Stages(dense, layers - dense, count, index, embedding, head)
+
+
+def dense_layers(transformer: Transformer, layers: IntArray) -> IntArray:
+    """Return the dense layers among ``layers``, shape (N, 4); leading ones lie on the first."""
+    moe = transformer.moe
+    if moe is None:
+        return layers
+    dense = layers - layers // moe.every
+    dense[:, FIRST] += np.minimum(moe.first_dense, layers[:, FIRST] // moe.every)
+    return dense
+
+
+def stack_fits(transformer: Transformer, pp: IntArray, vpp: IntArray) -> BoolArray:
+    """Whether a non-uniform stack falls on stages as ``split`` places it.
+
+    Leading dense layers must lie in the first virtual stage, and every stage must hold whole
+    periods where only each n-th layer has experts.
+    """
+    moe = transformer.moe
+    if moe is None:
+        return np.ones(len(pp), bool)
+    lighter = lighter_stages(transformer.layers, pp)
+    heavy = (transformer.layers + lighter) // pp
+    first_chunk = heavy // vpp - ((lighter >= BOTH_ENDS) & (pp > 1))
+    leading = (moe.first_dense <= first_chunk) | (pp == 1)
+    if moe.every == 1:
+        return leading
+    return leading & (lighter == 0) & (heavy % moe.every == 0)
