@@ -1,4 +1,4 @@
-"""GPUs as data: peaks, memory, links and the node they usually come in, each figure with its source.
+"""GPUs as data: peaks, memory, links, the node they usually come in, each with its source.
 
 The figures live in ``presets/gpus.yaml``; adding a GPU is adding an entry there.
 """
@@ -10,7 +10,6 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -36,7 +35,7 @@ class Gpu:
     usable_measured
         False where ``usable_bytes`` is the data sheet's ("spec, assumed").
     peak_flops
-        Dense peak by precision (``bf16``, ``fp16``, ``fp8``, ``fp4``), FLOP/s; absent = unsupported.
+        Dense peak by precision (``bf16 fp16 fp8 fp4``), FLOP/s; absent = unsupported.
     hbm_bytes_per_s
         Memory bandwidth, bytes/s.
     nvlink_bytes_per_s
@@ -101,20 +100,18 @@ def _gpu(gpu_id: str, entry: Mapping[str, Any], sources: Mapping[str, str]) -> G
         memory_bytes=memory,
         usable_bytes=round(value("usable_mib", MIB)) if measured else memory,
         usable_measured=measured,
-        peak_flops=MappingProxyType(
-            {p: value(k, TFLOP) for p in PRECISIONS if (k := f"{p}_dense_tflops") in entry}
-        ),
+        peak_flops={p: value(k, TFLOP) for p in PRECISIONS if (k := f"{p}_dense_tflops") in entry},
         hbm_bytes_per_s=value("hbm_tb_per_s", TB),
         nvlink_bytes_per_s=value("nvlink_gb_per_s", GB),
         pcie_bytes_per_s=value("pcie_gb_per_s", GB),
         gpus_per_node=round(value("gpus_per_node")),
         nvlink_domain=round(value("nvlink_domain_gpus")),
         inter_bytes_per_s=value("inter_gb_per_s", GB),
-        measured_matmul_flops=MappingProxyType(
-            {p: value(k, TFLOP) for p in PRECISIONS if (k := f"measured_{p}_tflops") in entry}
-        ),
+        measured_matmul_flops={
+            p: value(k, TFLOP) for p in PRECISIONS if (k := f"measured_{p}_tflops") in entry
+        },
         training_measured=bool(entry["trained"]),
-        sources=MappingProxyType(_by_field(cited)),
+        sources=_by_field(cited),
         note=entry.get("note", ""),
     )
 
@@ -150,9 +147,7 @@ def _by_field(cited: Mapping[str, str]) -> dict[str, str]:
 def gpus() -> Mapping[str, Gpu]:
     """Return all known GPUs by id, in the order of the data file."""
     data = load_preset("gpus")
-    return MappingProxyType(
-        {k: _gpu(k, entry, data["sources"]) for k, entry in data["gpus"].items()}
-    )
+    return {k: _gpu(k, entry, data["sources"]) for k, entry in data["gpus"].items()}
 
 
 @functools.cache
@@ -161,7 +156,7 @@ def aliases() -> Mapping[str, str]:
     names = {gpu_id: gpu_id for gpu_id in gpus()}
     for gpu_id, entry in load_preset("gpus")["gpus"].items():
         names |= dict.fromkeys(entry["aliases"], gpu_id)
-    return MappingProxyType(names)
+    return names
 
 
 def find_gpu(name: object) -> Gpu:

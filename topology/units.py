@@ -1,9 +1,9 @@
 """Units: the one place where text becomes bytes, seconds, FLOP and USD, and the way back.
 
-Inside the project every number is in base units. ``GB`` is 10**9 bytes, ``GiB`` 2**30; a small ``b``
-is a bit, a capital ``B`` a byte. Bandwidths are per GPU and per direction. Every parser raises
-``ValueError`` with a sentence that says what was understood and what to write; callers that know the
-file and the line turn it into a `topology.errors.Problem`.
+Inside the project every number is in base units. ``GB`` is 10**9 bytes, ``GiB`` 2**30; a small
+``b`` is a bit, a capital ``B`` a byte. Bandwidths are per GPU and per direction. Every parser raises
+``ValueError`` with a sentence that says what was understood and what to write; callers that know
+the file and the line turn it into a `topology.errors.Problem`.
 """
 
 from __future__ import annotations
@@ -41,15 +41,25 @@ _SECONDS: dict[str, int | Fraction] = {
 }
 # Beyond any machine or run; keeps float arithmetic exact enough and finite.
 _LARGEST = 10**24
-# A bare number is taken as bytes (or bytes per second) from here on. No memory or link of a training
-# system is smaller, so a smaller number is one whose unit was forgotten.
+# A bare number is taken as bytes (or bytes per second) from here on. No memory or link of a
+# training system is smaller, so a smaller number is one whose unit was forgotten.
 _LEAST_BARE = 10**6
 _LONGEST_ECHO = 40
+_WIDEST_ECHO_BITS = 128
+_PERCENT = 100
+# Figures are shown with three digits; these are where rounding moves to one digit less.
+_THREE_DIGITS, _TWO_DIGITS = 99.95, 9.995
+_CENTS_BELOW_USD = 100
+_PLAIN_BELOW = 10_000
 
 
 def shown(value: object) -> str:
     """Return a short, safe way to print any input, huge integers and long text included."""
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and value.bit_length() > _WIDEST_ECHO_BITS
+    ):
         return f"a number of about 10^{int(value.bit_length() * math.log10(2))}"
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= _LONGEST_ECHO else text[:_LONGEST_ECHO] + "…"
@@ -103,7 +113,7 @@ def _positive(number: Fraction, value: object, what: str) -> Fraction:
 
 
 def parse_bytes(value: object) -> int:
-    """Return bytes from ``"80GB"`` (10**9), ``"80GiB"`` (2**30), ``"81559 MiB"`` or an integer of bytes.
+    """Return bytes from ``"80GB"`` (10**9), ``"80GiB"`` (2**30) or an integer of bytes.
 
     Raises
     ------
@@ -128,8 +138,8 @@ def parse_bytes(value: object) -> int:
 def _no_unit(value: object) -> str:
     number = value if isinstance(value, str) and len(value) <= _LONGEST_ECHO else shown(value)
     return (
-        f"{number} has no unit. Memory is either {number}GB (10^9 bytes) or {number}GiB (2^30 bytes); "
-        "an H100-80GB reports 81559MiB (79.6GiB) usable."
+        f"{number} has no unit. Memory is either {number}GB (10^9 bytes) or "
+        f"{number}GiB (2^30 bytes); an H100-80GB reports 81559MiB (79.6GiB) usable."
     )
 
 
@@ -154,7 +164,7 @@ def _bad_byte_unit(value: str, unit: str) -> str:
 
 
 def parse_bandwidth(value: object) -> float:
-    """Return bytes per second from ``"50GB/s"``, ``"400Gb/s"``, ``"400Gbps"`` or a number of bytes/s.
+    """Return bytes/s from ``"50GB/s"``, ``"400Gb/s"``, ``"400Gbps"`` or a number of bytes/s.
 
     Raises
     ------
@@ -175,7 +185,8 @@ def parse_bandwidth(value: object) -> float:
     if kind == "b" and match[1].islower() and unit.endswith("/s") and prefix:
         text = value.strip().removesuffix(unit).strip()
         upper = prefix.upper()
-        msg = f"{shown(value)} is ambiguous: write {text}{upper}B/s (bytes) or {text}{upper}b/s (bits)."
+        choice = f"{text}{upper}B/s (bytes) or {text}{upper}b/s (bits)"
+        msg = f"{shown(value)} is ambiguous: write {choice}."
         raise ValueError(msg)
     scale = _BINARY[prefix] if prefix in _BINARY else _PREFIX[prefix]
     divisor = 1 if kind == "B" else BITS_PER_BYTE
@@ -186,20 +197,20 @@ def _no_rate(value: object, number: str) -> str:
     if len(number) > _LONGEST_ECHO:
         number = shown(number)
     return (
-        f"{shown(value)} is not a rate with a unit: write {number}GB/s (bytes) or {number}Gb/s (bits), "
-        "per GPU and per direction."
+        f"{shown(value)} is not a rate with a unit: write {number}GB/s (bytes) or "
+        f"{number}Gb/s (bits), per GPU and per direction."
     )
 
 
 def parse_count(value: object) -> int:
-    """Return a whole number from ``"100B"``, ``"1.5T"``, ``"4Mi"``, ``"4,096"``, ``"1e9"`` or an integer.
+    """Return a whole number from ``"100B"``, ``"1.5T"``, ``"4Mi"``, ``"4,096"`` or an integer.
 
     K, M, B (or G), T are powers of 1000; Ki, Mi, Gi, Ti powers of 1024.
 
     Raises
     ------
     ValueError
-        For fractions that do not come out whole, unknown suffixes, and what is not positive and finite.
+        For fractions that do not come out whole, unknown suffixes, and what is not positive.
     """
     what = "a whole number such as 4096, 100B (10^9) or 1.5T (10^12)"
     if isinstance(value, str):
@@ -219,17 +230,18 @@ def parse_count(value: object) -> int:
 
 
 def parse_duration(value: object) -> float:
-    """Return seconds from ``"30d"``, ``"12h"``, ``"90min"``, ``"3600s"`` or a sum such as ``"1d 12h"``.
+    """Return seconds from ``"30d"``, ``"12h"``, ``"90min"``, ``"3600s"`` or ``"1d 12h"``.
 
     Raises
     ------
     ValueError
-        For a missing unit, the ambiguous ``m`` (minutes or months), and what is not positive and finite.
+        For a missing unit, the ambiguous ``m`` (minutes or months), and what is not positive.
     """
     what = "a duration such as 30d, 12h, 90min or 3600s"
     if not isinstance(value, str):
         finite(value, what)
-        msg = f"{shown(value)} has no unit; write {shown(value)}d, {shown(value)}h or {shown(value)}s."
+        text = shown(value)
+        msg = f"{text} has no unit; write {text}d, {text}h or {text}s."
         raise ValueError(msg)
     total, position, text = Fraction(0), 0, value.strip()
     while position < len(text):
@@ -254,7 +266,7 @@ def parse_percent(value: object) -> float:
     Raises
     ------
     ValueError
-        Outside 0..1 (a bare 15 is asked whether 0.15 was meant) and for what is not a finite number.
+        Outside 0..1 (a bare 15 is asked whether 0.15 was meant) and for what is not finite.
     """
     what = 'a share such as 0.15 or "15%"'
     if isinstance(value, str):
@@ -267,8 +279,11 @@ def parse_percent(value: object) -> float:
         share = finite(value, what)
     if share > 1:
         percent = float(share)
-        guess = f" Did you mean {percent / 100:g} ({percent:g} %)?" if share <= 100 else ""
-        msg = f'{shown(value)} is out of range 0..1.{guess} Percent strings such as "15%" are accepted.'
+        guess = f" Did you mean {percent / 100:g} ({percent:g} %)?" if share <= _PERCENT else ""
+        msg = (
+            f"{shown(value)} is out of range 0..1.{guess} "
+            'Percent strings such as "15%" are accepted.'
+        )
         raise ValueError(msg)
     return float(share)
 
@@ -297,10 +312,10 @@ def parse_price(value: object) -> float:
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
-    """Return ``value`` with three significant figures in the largest step that leaves it at 1 or more."""
+    """Return ``value`` with three figures in the largest step that leaves it at 1 or more."""
     scale, unit = next((s for s in steps if abs(value) >= s[0]), steps[-1])
     amount = value / scale
-    digits = 0 if abs(amount) >= 99.95 else 1 if abs(amount) >= 9.995 else 2
+    digits = 0 if abs(amount) >= _THREE_DIGITS else 1 if abs(amount) >= _TWO_DIGITS else 2
     return f"{amount:,.{digits}f} {unit}"
 
 
@@ -327,12 +342,12 @@ def show_seconds(value: float) -> str:
 
 def show_usd(value: float) -> str:
     """Return dollars for people: ``$73,751``, cents below 100 dollars."""
-    return f"${value:,.0f}" if abs(value) >= 100 else f"${value:,.2f}"
+    return f"${value:,.0f}" if abs(value) >= _CENTS_BELOW_USD else f"${value:,.2f}"
 
 
 def show_count(value: float) -> str:
     """Return a count for people: ``70.6 B``, ``4.19 M``, ``512``."""
-    if abs(value) < 10_000 and float(value).is_integer():
+    if abs(value) < _PLAIN_BELOW and float(value).is_integer():
         return f"{value:,.0f}"
     steps = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
-    return _scaled(value, steps) if abs(value) >= 1e3 else f"{value:.3g}"
+    return _scaled(value, steps) if abs(value) >= KB else f"{value:.3g}"
