@@ -1,0 +1,103 @@
+"""The machine that a plan runs on: node groups and what was assumed about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import Problem, UnsupportedError
+from .hardware import Gpu
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Equal nodes of one GPU type on one fabric.
+
+    Attributes
+    ----------
+    gpu
+        The GPU.
+    nodes, gpus_per_node
+        Counts.
+    nvlink_domain
+        GPUs that share one NVLink fabric; 1 = none, above ``gpus_per_node`` = a rack (NVL72).
+    nvlink_bytes_per_s
+        Within that domain, bytes/s per GPU per direction; 0 if none.
+    inter_bytes_per_s
+        Network share of one GPU, bytes/s per direction.
+    oversubscription
+        Leaf to spine: down-link over up-link bandwidth; 1 = non-blocking.
+    leaf_nodes
+        Nodes below one leaf switch (or rail group); None = all nodes below one.
+    price_usd_per_gpu_hour, price_source, price_date
+        Price, where it is from and its date; None and empty where no price was given.
+    assumptions
+        (field, value, source) of each default that was taken.
+    """
+
+    gpu: Gpu
+    nodes: int
+    gpus_per_node: int
+    nvlink_domain: int
+    nvlink_bytes_per_s: float
+    inter_bytes_per_s: float
+    oversubscription: float = 1.0
+    leaf_nodes: int | None = None
+    price_usd_per_gpu_hour: float | None = None
+    price_source: str = ""
+    price_date: str = ""
+    assumptions: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs of the group."""
+        return self.nodes * self.gpus_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One or more node groups.
+
+    Attributes
+    ----------
+    name
+        Name for reports, e.g. ``8x8xh100-80gb-sxm``.
+    groups
+        Node groups in rank order.
+    """
+
+    name: str
+    groups: tuple[NodeGroup, ...]
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs of all groups."""
+        return sum(group.gpus for group in self.groups)
+
+    @property
+    def nodes(self) -> int:
+        """Return the nodes of all groups."""
+        return sum(group.nodes for group in self.groups)
+
+    @property
+    def group(self) -> NodeGroup:
+        """Return the only node group.
+
+        Raises
+        ------
+        UnsupportedError
+            For several groups: mixed clusters can be described but not yet planned.
+        """
+        if len(self.groups) != 1:
+            kinds = ", ".join(f"{g.nodes} x {g.gpus_per_node} {g.gpu.id}" for g in self.groups)
+            raise UnsupportedError(
+                Problem(
+                    "cluster",
+                    0,
+                    0,
+                    "cluster.groups",
+                    "SP120",
+                    f"{len(self.groups)} node groups ({kinds}): mixed clusters are not supported yet.",
+                    "Plan for one group at a time.",
+                )
+            )
+        return self.groups[0]
