@@ -1,1 +1,1 @@
-"""topology"""
+"""The machine: GPUs, clusters, communication levels; knows nothing of models or plans."""
