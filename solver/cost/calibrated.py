@@ -148,7 +148,8 @@ class Calibrated:
             moved / self.machine.hbm_bytes_per_s * self.slowdown(shapes)[:, None, None]
         )
 
-    def _overhead(self, shapes: Shapes) -> FloatArray:
+    def step_overhead(self, shapes: Shapes) -> FloatArray:
+        """Seconds of a step that depend on nothing but the scale, shape (N,)."""
         return self.profile.stack.step_overhead_s * self.slowdown(shapes)
 
     # -- the faces of a cost model ---------------------------------------------------------------
@@ -165,7 +166,7 @@ class Calibrated:
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
         parameters = held(self.job.transformer, shapes, stages)
-        tail = self._update(parameters, shapes, spread)[..., 0] + self._overhead(shapes)[:, None]
+        tail = self._update(parameters, shapes, spread)[..., 0] + self.step_overhead(shapes)[:, None]
         step = step_ticks(pace, ticks(tail), stages.count, shapes.vpp, shapes.microbatches)
         need = least_bytes(self.job, self.profile, shapes, stages)
         return step, mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
@@ -194,7 +195,7 @@ class Calibrated:
         times, traffic, update = self._priced(shapes, stages, columns)
         stage = times.base[..., None] + traffic.microbatch_exposed
         tail = traffic.step_exposed + update[:, :, None, :]
-        tail = tail + self._overhead(shapes)[:, None, None, None]
+        tail = tail + self.step_overhead(shapes)[:, None, None, None]
         items = memory_items(self.job, self.profile, shapes, stages, columns, self.kinds)
         need = np.broadcast_to(items.total(), stage.shape)
         compute = times.forward + times.backward

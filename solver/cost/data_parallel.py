@@ -189,4 +189,5 @@ class _Pricing:
     def vocabulary_share(self) -> FloatArray:
         """Share of a stage's parameters in embedding and head, whose traffic nothing hides."""
         held = self.held
-        return np.asarray((held.vocabulary / (held.dense + held.expert))[:, :, None, None])
+        whole = np.maximum(held.dense + held.expert, 1.0)  # an empty class holds nothing
+        return np.asarray((held.vocabulary / whole)[:, :, None, None])

@@ -186,7 +186,8 @@ def _transient_bytes(
         np.where(stages.moe_layers > 0, moe[:, None], 0.0),
     )
     parts = [
-        tokens[:, None] * (common[:, None] + (layer if kind == "full" else 0.0)) for kind in kinds
+        tokens[:, None] * (common[:, None] + (layer if kind == "full" else 0.0 * layer))
+        for kind in kinds
     ]
     return np.stack(parts, axis=-1)
 
