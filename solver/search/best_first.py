@@ -1,0 +1,215 @@
+"""Best-first search over shapes: open by bound, close by CP-SAT, stop by proof."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..cost.ticks import IntArray
+from .cpsat.factory import SolverSettings
+from .cpsat.run import break_ties, solve_chunk
+from .decision import Decision, decide
+from .instance import Instance
+from .pricing import BATCH, NEVER, Priced
+
+CHUNK = 4
+"""Shapes in one model: enough that CP-SAT chooses among them, few enough for milliseconds."""
+
+TIED = 16
+"""Shapes in one tie-breaking model."""
+
+
+@dataclass
+class Tally:
+    """What was opened and proved, over all searches of one result."""
+
+    opened: int = 0
+    models: int = 0
+    closed: int = 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best plan of a search, or the proof that there is none.
+
+    Attributes
+    ----------
+    best
+        The plan; None where nothing was found.
+    next_bound
+        Least bound of what was never opened; NEVER when all was.
+    bound
+        Proved lower bound of the goal; equal to the plan's value for an optimum.
+    proved
+        Every opened chunk was closed, and nothing unopened can be better.
+    """
+
+    best: Decision | None
+    next_bound: int
+    bound: int
+    proved: bool
+
+
+@dataclass
+class Clock:
+    """A wall-clock limit shared by all the searches of one result."""
+
+    limit_s: float | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    def left(self) -> float | None:
+        """Seconds left; None without a limit."""
+        if self.limit_s is None:
+            return None
+        return self.limit_s - (time.monotonic() - self.started)
+
+    def over(self) -> bool:
+        """Whether the limit has passed."""
+        left = self.left()
+        return left is not None and left <= 0
+
+
+class _Queue:
+    """Shapes in the order to open: cheap bounds outside, refined bounds inside."""
+
+    def __init__(self, searcher: Searcher, order: IntArray, bounds: IntArray, batch: int) -> None:
+        self.searcher, self.order, self.batch = searcher, order, batch
+        self.cheap = bounds[order]
+        self.next = 0
+        self.heap: list[tuple[int, int]] = []
+
+    def _outside(self) -> int:
+        return int(self.cheap[self.next]) if self.next < len(self.order) else NEVER
+
+    def fill(self, below: int) -> None:
+        """Price shapes while an unpriced one might come before the best priced one."""
+        while self._outside() < below and (not self.heap or self._outside() < self.heap[0][0]):
+            end = min(self.next + self.batch, len(self.order))
+            rows = [int(r) for r in self.order[self.next : end]]
+            self.searcher.priced.price(rows)
+            for row, cheap in zip(rows, self.cheap[self.next : end], strict=True):
+                bound = self.searcher.refined(row, int(cheap))
+                if bound < NEVER:
+                    heapq.heappush(self.heap, (bound, row))
+            self.next = end
+
+    def take(self, below: int, most: int) -> list[tuple[int, int]]:
+        """Return up to ``most`` (bound, shape) whose bound is under ``below``, best first."""
+        self.fill(below)
+        taken: list[tuple[int, int]] = []
+        while self.heap and len(taken) < most and self.heap[0][0] < below:
+            taken.append(heapq.heappop(self.heap))
+        return taken
+
+    def remaining(self) -> int:
+        """Return the least bound of what was not taken."""
+        return min(self._outside(), self.heap[0][0] if self.heap else NEVER)
+
+
+@dataclass
+class Searcher:
+    """Searches over one priced space."""
+
+    instance: Instance
+    priced: Priced
+    settings: SolverSettings
+    clock: Clock
+    tally: Tally
+
+    def bounds(self) -> IntArray:
+        """Bound the goal of every shape; NEVER where memory alone excludes it."""
+        instance, priced = self.instance, self.priced
+        value = instance.value(priced.step_bound, priced.memory_bound, priced.shapes.held)
+        if "memory" in instance.enabled:
+            value = np.where(priced.memory_bound > instance.cost.capacity_mib, NEVER, value)
+        return np.asarray(value, dtype=np.int64)
+
+    def refined(self, row: int, cheap: int) -> int:
+        """Bound the goal of a priced shape; NEVER where no choice fits."""
+        step, memory = self.priced.refined(row)
+        if step == NEVER:
+            return NEVER
+        held = int(self.priced.shapes.held[row])
+        value = {"time": step, "cost": step * held, "memory": memory}[self.instance.goal]
+        return max(value, cheap)
+
+    def best(self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH) -> Found:
+        """Find the least goal under ``below`` among ``rows``, with its proof; ties unbroken.
+
+        ``bounds`` are the cheap bounds of all shapes.
+        """
+        order = rows[np.argsort(bounds[rows], kind="stable")]
+        queue = _Queue(self, order[bounds[order] < below], bounds, batch)
+        best: Decision | None = None
+        value, open_bound, proved = below, NEVER, True
+        while not self.clock.over() and (chunk := queue.take(value, CHUNK)):
+            places = [row for _, row in chunk]
+            tables = self.priced.tables(places)
+            answer = solve_chunk(self.instance, tables, value - 1, self._timed())
+            self.tally.models += 1
+            self.tally.opened += len(chunk)
+            if answer.status in ("optimal", "infeasible"):
+                self.tally.closed += 1
+            else:
+                proved = False
+                open_bound = min(open_bound, max(answer.bound, chunk[0][0]))
+            if answer.row is not None and answer.choice is not None:
+                best = decide(tables, answer.row, places[answer.row], answer.choice)
+                self._agrees(best, answer.value)
+                value = best.value(self.instance)
+        next_bound = queue.remaining()
+        proved = proved and next_bound >= value
+        return Found(best, next_bound, min(value, next_bound, open_bound), proved)
+
+    def _agrees(self, best: Decision, value: int | None) -> None:
+        """Raise where the estimator and CP-SAT disagree about a plan: two truths are a bug."""
+        if value != best.value(self.instance):
+            raise RuntimeError(
+                f"CP-SAT says {value}, the estimator {best.value(self.instance)} for {best}"
+            )
+
+    def unique(self, rows: IntArray, bounds: IntArray, best: Decision) -> Decision | None:
+        """Return the plan that the rules prefer among all with the goal of ``best``.
+
+        Shapes are taken in the order of what they can reach at most in the first rules, and the
+        rest is left out once it cannot win. None where time ran out.
+        """
+        value = best.value(self.instance)
+        able = [int(row) for row in rows[bounds[rows] <= value]]
+        self.priced.price(able)
+        tied = [row for row in able if self.refined(row, int(bounds[row])) <= value]
+        tied.sort(key=lambda row: (self._reach(row, value), row))
+        winner = best
+        for start in range(0, len(tied), TIED):
+            group = tied[start : start + TIED]
+            reach = [r for r in group if self._reach(r, value) <= winner.key(self.instance)[1:3]]
+            if not reach:
+                break
+            if self.clock.over():
+                return None
+            tables = self.priced.tables(reach)
+            answer = break_ties(self.instance, tables, value, self._timed())
+            self.tally.models += 1
+            if answer.status == "unknown":
+                return None
+            self.tally.closed += 1
+            if answer.row is not None and answer.choice is not None:
+                one = decide(tables, answer.row, reach[answer.row], answer.choice)
+                winner = min(winner, one, key=lambda d: d.key(self.instance))
+        return winner
+
+    def _reach(self, row: int, value: int) -> tuple[int, int]:
+        """Least second objective and axes that a shape can have at the goal ``value``."""
+        shapes = self.priced.shapes
+        held = int(shapes.held[row])
+        second = {"time": held * value, "cost": -(-value // held), "memory": 0}[self.instance.goal]
+        return second, int(self.priced.axes[row])
+
+    def _timed(self) -> SolverSettings:
+        left = self.clock.left()
+        if left is None:
+            return self.settings
+        return SolverSettings(self.settings.seed, self.settings.workers, max(left, 1e-3))

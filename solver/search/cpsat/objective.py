@@ -1,0 +1,69 @@
+"""What is minimised: the goal, and then the tie-breaks, one after the other."""
+
+from __future__ import annotations
+
+from ortools.sat.python import cp_model
+
+from ...cost.tables import Tables
+from ...plan import axes
+from ..instance import Goal
+from .variables import Variables
+
+Expression = cp_model.LinearExprT
+
+ZERO_STAGES = 4
+
+
+def goal_expression(goal: Goal, v: Variables) -> Expression:
+    """Return the quantity of a goal."""
+    return {"time": v.step, "cost": v.gpu_time, "memory": v.memory}[goal]
+
+
+def tie_breaks(goal: Goal, tables: Tables, v: Variables) -> list[Expression]:
+    """Return what decides among equal plans, most important first.
+
+    Second objective, fewest axes, least memory (most headroom), then the lexicographically least
+    (pp, tp, cp, ep, vpp, gpus, zero, micro-batch, recomputation, replicas).
+    """
+    second = {"time": v.gpu_time, "cost": v.step, "memory": v.step}[goal]
+    return [second, _axes(tables, v), v.memory, _order(tables, v)]
+
+
+def _axes(tables: Tables, v: Variables) -> Expression:
+    s = tables.shapes
+    of_shape = [
+        axes(int(s.tp[j]), int(s.pp[j]), int(s.cp[j]), int(s.ep[j]), int(s.etp[j]), int(s.dp[j]), 1)
+        for j in range(len(s))
+    ]
+    hybrid = [v.sharding[z] for z in v.sharding if tables.shardings.replicas[0, z] > 1]
+    return cp_model.LinearExpr.weighted_sum(v.shape, of_shape) + sum(hybrid)
+
+
+def _order(tables: Tables, v: Variables) -> Expression:
+    """Encode ``Decision.order`` as one number, each digit wide enough for its values."""
+    s = tables.shapes
+    heads = [s.row(j) for j in range(len(s))]
+    keys = [tuple(h[n] for n in ("pp", "tp", "cp", "ep", "vpp", "gpus")) for h in heads]
+    head_rank = {key: i for i, key in enumerate(sorted(set(keys)))}
+    micro_rank = {b: i for i, b in enumerate(sorted({h["micro_batch"] for h in heads}))}
+    kinds, groups, columns = len(v.recompute[0]), len(v.recompute), sorted(v.sharding)
+    replicas = tables.shardings.replicas[0]
+    replica_rank = {r: i for i, r in enumerate(sorted({-int(replicas[z]) for z in columns}))}
+    recompute_digit = len(replica_rank)
+    micro_digit = recompute_digit * kinds**groups
+    zero_digit = micro_digit * len(micro_rank)
+    head_digit = zero_digit * ZERO_STAGES
+    of_shape = [
+        head_rank[key] * head_digit + micro_rank[h["micro_batch"]] * micro_digit
+        for key, h in zip(keys, heads, strict=True)
+    ]
+    of_sharding = [
+        int(tables.shardings.zero[0, z]) * zero_digit + replica_rank[-int(replicas[z])]
+        for z in columns
+    ]
+    code: Expression = cp_model.LinearExpr.weighted_sum(v.shape, of_shape)
+    code += cp_model.LinearExpr.weighted_sum([v.sharding[z] for z in columns], of_sharding)
+    for group, literals in enumerate(v.recompute):
+        weight = recompute_digit * kinds ** (groups - 1 - group)
+        code += cp_model.LinearExpr.weighted_sum(literals, [k * weight for k in range(kinds)])
+    return code

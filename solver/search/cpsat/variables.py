@@ -1,0 +1,171 @@
+"""Variables of a chunk of shapes, and the definitions that tie them to the cost tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from ...cost.stages import CLASSES, HEAVY, LAST, LIGHT, RECOMPUTE_CLASS
+from ...cost.tables import Choice, Tables
+from ...cost.ticks import IntArray
+
+GROUPS = 3
+"""Stage classes that choose their recomputation apart: first, middle, last."""
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Decisions and derived quantities of one model.
+
+    Attributes
+    ----------
+    shape
+        One literal a shape of the chunk; exactly one holds.
+    recompute
+        For first, middle and last stages one literal a kind; exactly one holds.
+    sharding
+        One literal a sharding column that some shape of the chunk has; exactly one holds.
+    stage
+        Ticks of one micro-batch on a stage of each class.
+    slowest, fill, tail
+        Ticks of the slowest stage, of filling the pipeline, left after draining.
+    memory
+        MiB of the worst GPU.
+    communication
+        Ticks of communication on the busiest stage.
+    step
+        Ticks of the optimizer step.
+    gpu_time
+        GPU-ticks held for a step.
+    """
+
+    shape: list[cp_model.IntVar]
+    recompute: list[list[cp_model.IntVar]]
+    sharding: dict[int, cp_model.IntVar]
+    stage: list[cp_model.IntVar]
+    slowest: cp_model.IntVar
+    fill: cp_model.IntVar
+    tail: cp_model.IntVar
+    memory: cp_model.IntVar
+    communication: cp_model.IntVar
+    step: cp_model.IntVar
+    gpu_time: cp_model.IntVar
+
+    def choice(self, solver: cp_model.CpSolver) -> tuple[int, Choice]:
+        """Read the chosen shape (index in the chunk) and the choices inside it."""
+        row = next(i for i, literal in enumerate(self.shape) if solver.value(literal))
+        column = next(z for z, literal in self.sharding.items() if solver.value(literal))
+        kinds = tuple(
+            next(k for k, literal in enumerate(group) if solver.value(literal))
+            for group in self.recompute
+        )
+        first, middle, last = kinds
+        return row, Choice(column, (first, middle, last))
+
+
+def declare(model: cp_model.CpModel, tables: Tables, longest_step: int) -> Variables:
+    """Create the variables; domains are as tight as the tables allow."""
+    rows, kinds = len(tables.shapes), tables.stage.shape[2]
+    columns = [z for z in range(tables.stage.shape[3]) if tables.shardings.valid[:, z].any()]
+    most = int(tables.stage.max())
+    held = int(tables.shapes.held.max())
+    stages = int(tables.shapes.pp.max())
+    return Variables(
+        shape=[model.new_bool_var(f"shape[{j}]") for j in range(rows)],
+        recompute=[
+            [model.new_bool_var(f"recompute[{g},{k}]") for k in range(kinds)]
+            for g in range(GROUPS)
+        ],
+        sharding={z: model.new_bool_var(f"sharding[{z}]") for z in columns},
+        stage=[model.new_int_var(0, most, f"stage[{c}]") for c in range(CLASSES)],
+        slowest=model.new_int_var(0, most, "slowest"),
+        fill=model.new_int_var(0, most * stages, "fill"),
+        tail=model.new_int_var(0, int(tables.tail.max()), "tail"),
+        memory=model.new_int_var(0, int(tables.memory.max()), "memory"),
+        communication=model.new_int_var(0, int(tables.communication.max()), "communication"),
+        step=model.new_int_var(0, longest_step, "step"),
+        gpu_time=model.new_int_var(0, longest_step * held, "gpu_time"),
+    )
+
+
+def define(model: cp_model.CpModel, tables: Tables, v: Variables) -> None:
+    """State what the variables mean: choices, then quantities bounded from below by the tables.
+
+    One-sided definitions suffice: every quantity is only ever minimised or capped.
+    """
+    model.add_exactly_one(v.shape)
+    model.add_exactly_one(v.sharding.values())
+    for group in v.recompute:
+        model.add_exactly_one(group)
+    for row, shape in enumerate(v.shape):
+        _legal_choices(model, tables, v, row)
+        _table(model, tables.stage[row], tables, v, row, v.stage)
+        _table(model, tables.tail[row], tables, v, row, [v.tail] * CLASSES)
+        _table(model, tables.memory[row], tables, v, row, [v.memory] * CLASSES)
+        _communication(model, tables, v, row)
+        _pipeline(model, tables, v, row, shape)
+    for stage in v.stage:
+        model.add(v.slowest >= stage)
+
+
+def _legal_choices(model: cp_model.CpModel, tables: Tables, v: Variables, row: int) -> None:
+    """Shut the columns that a shape lacks, and pin the kind of stages that it lacks."""
+    for column, literal in v.sharding.items():
+        if not tables.shardings.valid[row, column]:
+            model.add_implication(v.shape[row], ~literal)
+    count = tables.stages.count[row]
+    for group, empty in ((1, count[LIGHT] + count[HEAVY] == 0), (2, count[LAST] == 0)):
+        if empty:
+            model.add_implication(v.shape[row], v.recompute[group][0])
+
+
+def _table(
+    model: cp_model.CpModel, table: IntArray, tables: Tables, v: Variables, row: int,
+    quantity: list[cp_model.IntVar],
+) -> None:  # fmt: skip
+    """Bound ``quantity[class]`` from below by table[class, kind, column] of the choices made."""
+    shape = v.shape[row]
+    columns = [z for z in v.sharding if tables.shardings.valid[row, z]]
+    for stage in range(CLASSES):
+        if tables.stages.count[row, stage] == 0:
+            continue
+        for kind, literal in enumerate(v.recompute[RECOMPUTE_CLASS[stage]]):
+            _entries(model, table[stage, kind], columns, v, (shape, literal), quantity[stage])
+
+
+def _entries(
+    model: cp_model.CpModel, values: IntArray, columns: list[int], v: Variables,
+    literals: tuple[cp_model.IntVar, ...], quantity: cp_model.IntVar,
+) -> None:  # fmt: skip
+    """Bound ``quantity`` by values[column]: the least once, what exceeds it under its column."""
+    least = int(min(values[z] for z in columns))
+    if least > 0:
+        model.add(quantity >= least).only_enforce_if(*literals)
+    for column in columns:
+        if values[column] > least:
+            model.add(quantity >= int(values[column])).only_enforce_if(
+                *literals, v.sharding[column]
+            )
+
+
+def _communication(model: cp_model.CpModel, tables: Tables, v: Variables, row: int) -> None:
+    columns = [z for z in v.sharding if tables.shardings.valid[row, z]]
+    group = RECOMPUTE_CLASS[int(tables.busiest[row])]
+    for kind, literal in enumerate(v.recompute[group]):
+        values = tables.communication[row, kind]
+        _entries(model, values, columns, v, (v.shape[row], literal), v.communication)
+
+
+def _pipeline(
+    model: cp_model.CpModel, tables: Tables, v: Variables, row: int, shape: cp_model.IntVar
+) -> None:
+    """Step = m · slowest + ceil((sum of stages - slowest) / v) + tail; GPU time = held · step."""
+    shapes = tables.shapes
+    count = [int(n) for n in tables.stages.count[row]]
+    total = cp_model.LinearExpr.weighted_sum(v.stage, count)
+    model.add(int(shapes.vpp[row]) * v.fill >= total - v.slowest).only_enforce_if(shape)
+    model.add(
+        v.step >= int(shapes.microbatches[row]) * v.slowest + v.fill + v.tail
+    ).only_enforce_if(shape)
+    model.add(v.gpu_time >= int(shapes.held[row]) * v.step).only_enforce_if(shape)

@@ -1,0 +1,115 @@
+"""One search problem in the solver's integers: cost model, limits, objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from topology.cluster import NodeGroup
+
+from ..cost.tables import CostModel
+from ..cost.ticks import MAX_TICKS, TICK_S, IntArray
+from ..job.job import Job, Limits, Search
+
+Goal = Literal["time", "cost", "memory"]
+
+LIMIT_NAMES = (
+    "memory",
+    "communication",
+    "bubble",
+    "tp_within_node",
+    "max_stages",
+    "deadline",
+    "budget",
+    "batch_divisibility",
+)
+"""Every limit that the model holds, each behind a literal of this name."""
+
+SECONDS_PER_HOUR = 3600
+PERMILLE = 10_000
+"""Fractions of limits are held to 1/10,000."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What one search minimises, over what, under which limits.
+
+    Attributes
+    ----------
+    job, group, limits, search
+        The problem.
+    cost
+        Cost model that prices shapes.
+    goal
+        Step time, GPU time (cost at one price), or memory of the worst GPU.
+    enabled
+        Names of the limits that hold; the others are switched off.
+    """
+
+    job: Job
+    group: NodeGroup
+    limits: Limits
+    search: Search
+    cost: CostModel
+    goal: Goal = "time"
+    enabled: frozenset[str] = frozenset(LIMIT_NAMES)
+
+    def without(self, *names: str) -> Instance:
+        """Return the same problem with some limits switched off."""
+        return replace(self, enabled=self.enabled - set(names))
+
+    @cached_property
+    def tp_room(self) -> int:
+        """GPUs inside which a tensor-parallel group stays: the NVLink domain or the node."""
+        return max(self.group.nvlink_domain, self.group.gpus_per_node)
+
+    @cached_property
+    def longest_step(self) -> int:
+        """Most ticks of a step that the deadline leaves."""
+        steps, deadline = self.job.steps, self.limits.deadline_s
+        if deadline is None or steps is None:
+            return MAX_TICKS
+        return min(int(deadline / (steps * TICK_S)), MAX_TICKS)
+
+    @cached_property
+    def most_gpu_ticks(self) -> int:
+        """Most GPU-ticks of a step that the budget leaves."""
+        steps, price = self.job.steps, self.group.price_usd_per_gpu_hour
+        cap = MAX_TICKS * max(self.group.gpus, 1)
+        if self.limits.budget_usd is None or not steps or not price:
+            return cap
+        ticks = self.limits.budget_usd / price * SECONDS_PER_HOUR / (steps * TICK_S)
+        return min(int(ticks), cap)
+
+    @cached_property
+    def bubble_limit(self) -> int:
+        """Largest bubble in units of 1/10,000."""
+        return round(self.limits.max_bubble * PERMILLE)
+
+    def allowance(self, compute: IntArray) -> IntArray:
+        """Most ticks of communication that the compute of a step allows."""
+        return np.floor(self.limits.max_comm * compute).astype(np.int64)
+
+    def bubble_excess(self, pp: IntArray, vpp: IntArray, microbatches: IntArray) -> IntArray:
+        """Return PERMILLE (p - 1) - limit (v m + p - 1): above 0 where the bubble is too large."""
+        idle = pp - 1
+        return np.asarray(PERMILLE * idle - self.bubble_limit * (vpp * microbatches + idle))
+
+    def tp_domains(self, tp: IntArray) -> IntArray:
+        """Return the domains that the widest-spread tensor-parallel group touches."""
+        room = self.tp_room
+        inside = (room % tp == 0) & (tp <= room)
+        return np.where(inside, 1, np.maximum(-(-tp // room), 2))
+
+    def batch_remainder(self, dp: IntArray, micro: IntArray, microbatches: IntArray) -> IntArray:
+        """Return the sequences of the global batch that the cut leaves over."""
+        return np.asarray(self.job.global_batch - dp * micro * microbatches)
+
+    def value(self, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
+        """Return the goal's value in its integer unit: ticks, GPU-ticks or MiB."""
+        if self.goal == "memory":
+            return memory
+        return step if self.goal == "time" else step * held

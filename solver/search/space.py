@@ -1,0 +1,160 @@
+"""The space of shapes: every combination of legal degrees, with what the limits exclude counted.
+
+A shape is left out here only by a rule of structure (divisibility) or by a limit that the CP-SAT
+model holds too; switching the limit off in the instance brings its shapes back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..axes import context, expert, tensor
+from ..cost.shapes import Shapes
+from ..cost.stages import interleaves, stack_fits
+from ..degrees import BoolArray, IntArray, divisors
+from .instance import Instance
+
+MICRO_BATCHES = (1, 2, 4, 8, 16)
+"""Micro-batches looked at unless the search names others."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """All shapes of an instance.
+
+    Attributes
+    ----------
+    shapes
+        What may be opened.
+    gpu_counts
+        GPU counts that have at least one legal layout, ascending.
+    dropped
+        Shapes left out by each limit that holds.
+    """
+
+    shapes: Shapes
+    gpu_counts: tuple[int, ...]
+    dropped: dict[str, int]
+
+
+def gpu_count_is_considered(instance: Instance, gpus: IntArray) -> BoolArray:
+    """Whether a number of GPUs is looked at: divisors of a node, then whole nodes."""
+    node, search = instance.group.gpus_per_node, instance.search
+    if search.gpus is not None:
+        return np.asarray(gpus == search.gpus)
+    most = min(search.max_gpus or instance.group.gpus, instance.group.gpus)
+    part = (gpus < node) & (node % np.minimum(gpus, node) == 0)
+    return np.asarray((gpus <= most) & (part | (gpus % node == 0)))
+
+
+def build_space(instance: Instance) -> Space:
+    """Combine the axes' legal degrees."""
+    dropped: dict[str, int] = {}
+    base = _degrees(instance, dropped)
+    batched = _with_batches(instance, base, dropped)
+    shapes = _with_experts(instance, batched)
+    counts = tuple(int(g) for g in np.unique(shapes.gpus))
+    return Space(shapes, counts, dropped)
+
+
+def _chosen(legal: tuple[int, ...], wanted: tuple[int, ...] | None) -> IntArray:
+    kept = legal if wanted is None else tuple(d for d in legal if d in set(wanted))
+    return np.array(kept, dtype=np.int64)
+
+
+def _drop(dropped: dict[str, int], name: str, keep: BoolArray) -> BoolArray:
+    lost = int((~keep).sum())
+    if lost:
+        dropped[name] = dropped.get(name, 0) + lost
+    return keep
+
+
+def _largest(instance: Instance) -> int:
+    search = instance.search
+    return min(search.gpus or search.max_gpus or instance.group.gpus, instance.group.gpus)
+
+
+def _degrees(instance: Instance, dropped: dict[str, int]) -> dict[str, IntArray]:
+    """TP × CP × PP × DP whose product is a considered number of GPUs."""
+    job, search, most = instance.job, instance.search, _largest(instance)
+    model = job.transformer
+    tp = _chosen(tuple(d for d in tensor.degrees(model) if d <= most), search.tp)
+    cp = _chosen(context.degrees(job.seq_len, most), search.cp)
+    stages = min(model.layers, most)
+    pp = _chosen(tuple(range(1, stages + 1)), search.pp)
+    if "max_stages" in instance.enabled:
+        pp = pp[_drop(dropped, "max_stages", pp <= instance.limits.max_stages)]
+    dp = np.array([d for d in divisors(job.global_batch) if d <= most], dtype=np.int64)
+    grid = np.meshgrid(tp, cp, pp, dp, indexing="ij")
+    flat = dict(zip(("tp", "cp", "pp", "dp"), (g.ravel() for g in grid), strict=True))
+    gpus = flat["tp"] * flat["cp"] * flat["pp"] * flat["dp"]
+    keep = gpu_count_is_considered(instance, gpus)
+    keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
+    flat = {name: values[keep] for name, values in flat.items()}
+    if "tp_within_node" in instance.enabled and instance.limits.tp_within_node:
+        inside = _drop(dropped, "tp_within_node", instance.tp_domains(flat["tp"]) == 1)
+        flat = {name: values[inside] for name, values in flat.items()}
+    return flat
+
+
+def _with_batches(
+    instance: Instance, base: dict[str, IntArray], dropped: dict[str, int]
+) -> dict[str, IntArray]:
+    """Add micro-batch, micro-batches and virtual stages."""
+    search = instance.search
+    parts: list[dict[str, IntArray]] = []
+    for micro in search.micro_batch or MICRO_BATCHES:
+        per_pipeline = instance.job.global_batch // base["dp"]
+        keep = per_pipeline % micro == 0
+        cut = {name: values[keep] for name, values in base.items()}
+        cut["microbatches"] = per_pipeline[keep] // micro
+        cut["micro_batch"] = np.full(keep.sum(), micro)
+        parts += _with_virtual_stages(instance, cut, dropped)
+    names = (*base, "microbatches", "micro_batch", "vpp")
+    if not parts:
+        return {name: np.zeros(0, np.int64) for name in names}
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def _with_virtual_stages(
+    instance: Instance, cut: dict[str, IntArray], dropped: dict[str, int]
+) -> list[dict[str, IntArray]]:
+    model, parts = instance.job.transformer, []
+    pp, microbatches = cut["pp"], cut["microbatches"]
+    deepest = -(-model.layers // 2) if (pp > 1).any() else 1
+    for vpp in _chosen(tuple(range(1, deepest + 1)), instance.search.vpp):
+        virtual = np.full_like(pp, vpp)
+        legal = interleaves(model.layers, pp, virtual) & stack_fits(model, pp, virtual)
+        if vpp > 1:
+            legal &= (pp > 1) & (microbatches % pp == 0)
+        kept = {name: values[legal] for name, values in cut.items()}
+        kept["vpp"] = virtual[legal]
+        if "bubble" in instance.enabled:
+            excess = instance.bubble_excess(kept["pp"], kept["vpp"], kept["microbatches"])
+            inside = _drop(dropped, "bubble", excess <= 0)
+            kept = {name: values[inside] for name, values in kept.items()}
+        if len(kept["pp"]):
+            parts.append(kept)
+    return parts
+
+
+def _with_experts(instance: Instance, batched: dict[str, IntArray]) -> Shapes:
+    """Add the expert degree, and the GPUs used and held."""
+    node = instance.group.gpus_per_node
+    gpus = batched["tp"] * batched["cp"] * batched["pp"] * batched["dp"]
+    held = -(-gpus // node) * node
+    ranks = batched["tp"] * batched["cp"] * batched["dp"]
+    parts = []
+    for ep in _chosen(expert.degrees(instance.job.transformer), instance.search.ep):
+        keep = ranks % ep == 0
+        columns = {name: values[keep] for name, values in batched.items()}
+        count = int(keep.sum())
+        parts.append(
+            Shapes(
+                gpus=gpus[keep], held=held[keep], ep=np.full(count, ep),
+                etp=np.ones(count, np.int64), **columns,
+            )
+        )  # fmt: skip
+    return Shapes.concatenate(parts) if parts else Shapes.of().take(slice(0, 0))
