@@ -1,7 +1,7 @@
 """Units: the one place where text becomes bytes, seconds, FLOP and USD, and the way back.
 
 Inside the project every number is in base units. ``GB`` is 10**9 bytes, ``GiB`` 2**30; a small
-``b`` is a bit, a capital ``B`` a byte. Bandwidths are per GPU and per direction. Every parser raises
+``b`` is a bit, a capital ``B`` a byte. Bandwidths are per GPU and per direction. Parsers raise
 ``ValueError`` with a sentence that says what was understood and what to write; callers that know
 the file and the line turn it into a `topology.errors.Problem`.
 """
