@@ -83,7 +83,8 @@ def test_levels_widen_and_thin_out(spec: dict[str, object], leaf: int) -> None:
 
 def test_levels_are_quick_and_cached_by_content() -> None:
     levels(group_of("2x8xh100"))  # networkx is imported here
-    fresh, again = [], []
+    fresh: list[float] = []
+    again: list[float] = []
     for nodes in (12345, 23456, 34567):  # the best of three: the machine may be busy
         spec = {"gpu": "h200", "nodes": nodes, "inter": f"{nodes}MB/s"}
         for seconds in (fresh, again):
