@@ -86,8 +86,8 @@ def default_domain(gpu: Gpu, per_node: int, gpus: int) -> int:
     """Return the NVLink domain of the GPU's kind that nodes of ``per_node`` GPUs can hold.
 
     A rack (NVL72) takes whole nodes up to its size, spread evenly over the racks where they divide
-    (512 GPUs of 4 a tray: 8 racks of 16 trays, domains of 64); boards and bridges what divides a node; a GPU
-    whose kind has no NVLink gets a domain of 1, or its node where a bandwidth was given for it.
+    (512 GPUs of 4 a tray: 8 racks of 16 trays, domains of 64); boards and bridges take what divides
+    a node; a kind without NVLink takes the node, which counts only where a bandwidth is given.
     """
     if gpu.nvlink_domain > gpu.gpus_per_node:
         most, nodes = max(1, gpu.nvlink_domain // per_node), gpus // per_node

@@ -23,8 +23,8 @@ KINDS = (GPU, NVSWITCH, HOST, NIC, LEAF, SPINE)
 
 # Seconds of one step between two neighbours, split over the edges of its path. NVLink: 1 µs a step,
 # the slope of measured all-gather start-up times over 1, 3, 7 steps (A100 10.8, 12.9, 17.0 µs; H100
-# 6.0, 8.2, 11.8 µs). PCIe and network: assumed, 2 and 5 µs, of the size of the per-step latencies in
-# NCCL's tuning tables; two H100 nodes on InfiniBand start an all-reduce in 35 µs against 18 in one.
+# 6.0, 8.2, 11.8 µs). PCIe and network: assumed, 2 and 5 µs, of the size of the latencies in NCCL's
+# tuning tables; two H100 nodes on InfiniBand start an all-reduce in 35 µs against 18 in one.
 NVLINK_EDGE_S = 0.5e-6
 HOST_EDGE_S = 1.0e-6
 NIC_EDGE_S = 0.5e-6
