@@ -58,7 +58,8 @@ TP_ALL_REDUCES_PER_LAYER = 4.0
 MFU = 0.40
 """Utilisation that the ledger chapter and the 70B exercise assume."""
 
-ZERO_STAGES = (0, 1, 2, 3)
+UNSHARDED, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_WEIGHTS = ZERO_STAGES = (0, 1, 2, 3)
+"""ZeRO stages by what each shards in addition (ledger chapter); 3 is FSDP."""
 
 
 def _floats(value: ArrayLike) -> Floats:
@@ -80,7 +81,7 @@ def state_bytes(parameters_local: ArrayLike, zero: ArrayLike, shard: ArrayLike) 
     if not np.isin(stage, ZERO_STAGES).all():
         raise ValueError(f"ZeRO stage must be 0, 1, 2 or 3, got {zero!r}")
     sharded = np.select(
-        [stage == 0, stage == 1, stage == ZERO_STAGES[2]],
+        [stage == UNSHARDED, stage == SHARD_OPTIMIZER, stage == SHARD_GRADIENTS],
         [0.0, OPTIMIZER_BYTES, STATE_BYTES - PARAMETER_BYTES],
         STATE_BYTES,
     )
@@ -189,7 +190,7 @@ def data_traffic_bytes(
         parameters_local, shard, replicas
     )
     result: Floats = np.where(
-        np.asarray(zero) == ZERO_STAGES[3],
+        np.asarray(zero) == SHARD_WEIGHTS,
         sharded,
         gradient_traffic_bytes(parameters_local, group),
     )[()]

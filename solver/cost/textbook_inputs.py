@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from topology.errors import InputError, Problem
 
-from .textbook import MFU
+from .textbook import MFU, SHARD_WEIGHTS
 
 # Far above any model or machine, low enough that every product here stays finite in float64.
 _LARGEST = 10**18
@@ -113,7 +113,7 @@ class LayoutNumbers(_Frozen):
     def _sharding(self) -> LayoutNumbers:
         if self.dp % self.shard:
             raise ValueError(f"dp_shard {self.shard} does not divide dp {self.dp}")
-        if self.shard != self.dp and self.zero != 3:  # noqa: PLR2004 - the stage's own name
+        if self.shard != self.dp and self.zero != SHARD_WEIGHTS:
             raise ValueError(f"dp_shard {self.shard} below dp {self.dp} needs zero 3 (HSDP)")
         return self
 

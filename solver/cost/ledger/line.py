@@ -8,6 +8,9 @@ FRAMEWORK = "Distributed Training Planner"
 CHAPTER = "An overview of distributed training: the memory budget and the time model"
 EXERCISE = "Choose a Parallelism Plan for Training a 70B Model on 64 GPUs"
 
+_WRITTEN_IN_FULL = 1e15
+"""Whole numbers from here on read better as a power of ten."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -26,6 +29,6 @@ class Line:
 
 def written(number: float) -> str:
     """Write a number out: whole ones with separators, others to six significant digits."""
-    if number == int(number) and abs(number) < 1e15:  # noqa: PLR2004 - beyond it, digits blur
+    if number == int(number) and abs(number) < _WRITTEN_IN_FULL:
         return f"{int(number):,}"
     return f"{number:.6g}"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from .. import textbook_variants as variants
-from ..textbook import PARAMETER_BYTES, Floats
+from ..textbook import PARAMETER_BYTES, SHARD_WEIGHTS, Floats
 from ..textbook_estimate import TextbookEstimate
 from ..textbook_inputs import TextbookInputs
 from .line import CHAPTER, EXERCISE, FRAMEWORK, Line, written
 
-ZERO_3 = 3
-
-
 def _data_formula(inputs: TextbookInputs, figures: TextbookEstimate) -> str:
     d, psi = inputs.layout.shard, written(figures.parameters_local)
-    times = 3 if inputs.layout.zero == ZERO_3 else 2
+    times = 3 if inputs.layout.zero == SHARD_WEIGHTS else 2
     return f"{times}·(d-1)/d·2·P_local = {times} × {d - 1}/{d} × 2 × {psi}"
 
 
@@ -34,7 +31,7 @@ def communication_lines(inputs: TextbookInputs, figures: TextbookEstimate) -> tu
         f"2·(r-1)/r·2·P_local/d = 2 × {replicas - 1}/{replicas} × 2 × "
         f"{written(figures.parameters_local)} / {layout.shard}"
     )
-    data = "FSDP" if layout.zero == ZERO_3 else f"data parallel, ZeRO-{layout.zero}"
+    data = "FSDP" if layout.zero == SHARD_WEIGHTS else f"data parallel, ZeRO-{layout.zero}"
     rows = [
         (data, _data_formula(inputs, figures), figures.shard_bytes, figures.shard_seconds, True),
         ("HSDP replicas", replica, figures.replica_bytes, figures.replica_seconds, replicas > 1),
