@@ -8,6 +8,7 @@ from ..textbook_estimate import TextbookEstimate
 from ..textbook_inputs import TextbookInputs
 from .line import CHAPTER, EXERCISE, FRAMEWORK, Line, written
 
+
 def _data_formula(inputs: TextbookInputs, figures: TextbookEstimate) -> str:
     d, psi = inputs.layout.shard, written(figures.parameters_local)
     times = 3 if inputs.layout.zero == SHARD_WEIGHTS else 2
