@@ -45,15 +45,18 @@ def read_model(
         return None, [source.fault(loc, "SP102", message, "Write e.g. model: llama3-70b.")]
     if is_model(value):
         return find_model(value), []
-    path = Path(value) if loc in source.flags else folder / value
-    if not (value.endswith(".json") or _is_folder(path)):
-        message = f"'{value[:100]}' is not a known model."
-        return None, [source.fault(loc, "SP102", message, suggest(value))]
+    return _from_file(value, source, Path(value) if loc in source.flags else folder / value)
+
+
+def _from_file(value: str, source: Source, path: Path) -> tuple[Transformer | None, list[Problem]]:
     file = path / "config.json" if _is_folder(path) else path
+    if file == path and not value.endswith(".json"):
+        message = f"'{value[:100]}' is not a known model."
+        return None, [source.fault(("model",), "SP102", message, suggest(value))]
     if not _is_file(file):
         message = f"no such file: {shown(str(file))}."
         hint = "A relative path starts from the folder of the problem file."
-        return None, [source.fault(loc, "SP102", message, hint)]
+        return None, [source.fault(("model",), "SP102", message, hint)]
     try:
         return read_config(file), []
     except InputError as error:
