@@ -1,1 +1,38 @@
 """The machine: GPUs, clusters, communication levels; knows nothing of models or plans."""
+
+from __future__ import annotations
+
+from .cluster import Cluster, NodeGroup
+from .collectives import (
+    bus_bandwidth,
+    collective_seconds,
+    hierarchical_all_reduce_seconds,
+    ring_bytes_per_s,
+)
+from .errors import InputError, Problem, ShardplanError, UnsupportedError
+from .hardware import Gpu, find_gpu, gpus
+from .levels import Level, levels, members_per_domain, spanned_level
+from .spec import ClusterSpec, GroupSpec, Price
+
+__all__ = [
+    "Cluster",
+    "ClusterSpec",
+    "Gpu",
+    "GroupSpec",
+    "InputError",
+    "Level",
+    "NodeGroup",
+    "Price",
+    "Problem",
+    "ShardplanError",
+    "UnsupportedError",
+    "bus_bandwidth",
+    "collective_seconds",
+    "find_gpu",
+    "gpus",
+    "hierarchical_all_reduce_seconds",
+    "levels",
+    "members_per_domain",
+    "ring_bytes_per_s",
+    "spanned_level",
+]

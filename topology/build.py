@@ -28,6 +28,10 @@ def build_group(spec: GroupSpec) -> NodeGroup:
     gpu = _memory(spec, gpu, taken)
     if nodes > 1 and "oversubscription" not in spec.model_fields_set:
         taken.append(("oversubscription", "1", "assumed: non-blocking fabric"))
+    leaf_nodes = spec.leaf_nodes
+    if leaf_nodes is None and spec.oversubscription > 1 and nodes > 1:
+        leaf_nodes = 1
+        taken.append(("leaf_nodes", "1", "assumed: every node behind its own oversubscribed link"))
     price = spec.price
     return NodeGroup(
         gpu=gpu,
@@ -37,7 +41,7 @@ def build_group(spec: GroupSpec) -> NodeGroup:
         nvlink_bytes_per_s=nvlink,
         inter_bytes_per_s=inter,
         oversubscription=spec.oversubscription,
-        leaf_nodes=spec.leaf_nodes,
+        leaf_nodes=leaf_nodes,
         price_usd_per_gpu_hour=price.usd_per_gpu_hour if price else None,
         price_source=" ".join(filter(None, (price.kind, price.source))) if price else "",
         price_date=price.date if price else "",
@@ -81,11 +85,15 @@ def _memory(spec: GroupSpec, gpu: Gpu, taken: Taken) -> Gpu:
 def default_domain(gpu: Gpu, per_node: int, gpus: int) -> int:
     """Return the NVLink domain of the GPU's kind that nodes of ``per_node`` GPUs can hold.
 
-    A rack (NVL72) takes whole nodes up to its size; boards and bridges what divides a node; a GPU
-    whose kind has no NVLink gets a domain of 1, or its node where a bandwidth was given for it.
+    A rack (NVL72) takes whole nodes up to its size, spread evenly over the racks where they divide
+    (512 GPUs of 4 a tray: 8 racks of 16 trays, domains of 64); boards and bridges take what divides
+    a node; a kind without NVLink takes the node, which counts only where a bandwidth is given.
     """
     if gpu.nvlink_domain > gpu.gpus_per_node:
-        return min(max(per_node, gpu.nvlink_domain // per_node * per_node), gpus)
+        most, nodes = max(1, gpu.nvlink_domain // per_node), gpus // per_node
+        racks = -(-nodes // most)
+        trays = nodes // racks if nodes % racks == 0 else most
+        return trays * per_node
     if gpu.nvlink_domain == 1:
         return per_node
     return math.gcd(gpu.nvlink_domain, per_node)

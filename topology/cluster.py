@@ -96,7 +96,7 @@ class Cluster:
                     0,
                     "cluster.groups",
                     "SP120",
-                    f"{len(self.groups)} node groups ({kinds}): mixed clusters are not supported yet.",
+                    f"{len(self.groups)} node groups ({kinds}): mixed clusters are not supported.",
                     "Plan for one group at a time.",
                 )
             )

@@ -168,7 +168,7 @@ class GroupSpec(BaseModel):
     def _ratio(cls, value: Any) -> float:
         number = not isinstance(value, bool) and isinstance(value, int | float)
         if not number or not (math.isfinite(value) if isinstance(value, float) else True):
-            msg = f"{shown(value)} is not a finite ratio; write a number from 1 (non-blocking) to 100."
+            msg = f"{shown(value)} is not a finite ratio; write 1 (non-blocking) to 100."
             raise ValueError(msg)
         if not 1 <= value <= MOST_OVERSUBSCRIPTION:
             msg = f"{shown(value)} is out of range 1..100 (down-links over up-links of a leaf)."
@@ -185,11 +185,11 @@ class GroupSpec(BaseModel):
         gpu, per_node = find_gpu(self.gpu), self.per_node
         nodes = node_count(self.nodes, self.gpus, per_node)
         if nodes * per_node > MOST_GPUS:
-            msg = f"{nodes:,} nodes of {per_node} are more than {MOST_GPUS:,} GPUs; write fewer nodes."
+            msg = f"{nodes:,} nodes of {per_node} exceed {MOST_GPUS:,} GPUs; write fewer nodes."
             raise ValueError(msg)
         check_domain(self.nvlink_domain, per_node, nodes * per_node)
         if self.leaf_nodes is not None and self.leaf_nodes > nodes:
-            msg = f"leaf_nodes {self.leaf_nodes:,} exceeds the {nodes:,} nodes; leave it out or write {nodes}."
+            msg = f"leaf_nodes {self.leaf_nodes:,} exceeds the {nodes:,} nodes; leave it out."
             raise ValueError(msg)
         # Four times leaves room for a memory variant, not for a slip between MiB and GiB.
         if self.usable_memory is not None and not (

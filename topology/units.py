@@ -1,28 +1,70 @@
 """Units: the one place where text becomes bytes, seconds, FLOP and USD, and the way back.
 
-Inside the project every number is in base units. ``GB`` is 10**9 bytes, ``GiB`` 2**30; a small ``b``
-is a bit, a capital ``B`` a byte. Bandwidths are per GPU and per direction. Every parser raises
-``ValueError`` with a sentence that says what was understood and what to write; callers that know the
-file and the line turn it into a `topology.errors.Problem`.
+Inside the project every number is in base units. ``GB`` is 10**9 bytes, ``GiB`` 2**30; a small
+``b`` is a bit, a capital ``B`` a byte. Bandwidths are per GPU and per direction. Parsers raise
+``ValueError`` with a sentence that says what was understood and what to write; callers that know
+the file and the line turn it into a `topology.errors.Problem`.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from fractions import Fraction
 
-KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
-KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
-TFLOP = 10**12
-MINUTE, HOUR, DAY, WEEK = 60, 3600, 86_400, 604_800
-BITS_PER_BYTE = 8
-
-_NUMBER = r"[0-9]{1,40}(?:_[0-9]{1,40})*(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?"
-_QUANTITY = re.compile(
-    rf"\s*({_NUMBER}|[0-9]{{1,3}}(?:,[0-9]{{3}})+)\s*([^\s0-9.,_][^\n]{{0,20}}?)?\s*"
+from .numbers import LONGEST_ECHO, NUMBER, finite, positive, shown, split
+from .show import (
+    BITS_PER_BYTE,
+    DAY,
+    GB,
+    GIB,
+    HOUR,
+    KB,
+    KIB,
+    MB,
+    MIB,
+    MINUTE,
+    TB,
+    TFLOP,
+    TIB,
+    WEEK,
+    show_bandwidth,
+    show_bytes,
+    show_count,
+    show_seconds,
+    show_usd,
 )
-_DURATION_PART = re.compile(rf"({_NUMBER})\s*([a-zA-Z]+)\s*")
+
+__all__ = [
+    "BITS_PER_BYTE",
+    "DAY",
+    "GB",
+    "GIB",
+    "HOUR",
+    "KB",
+    "KIB",
+    "MB",
+    "MIB",
+    "MINUTE",
+    "TB",
+    "TFLOP",
+    "TIB",
+    "WEEK",
+    "finite",
+    "parse_bandwidth",
+    "parse_bytes",
+    "parse_count",
+    "parse_duration",
+    "parse_percent",
+    "parse_price",
+    "show_bandwidth",
+    "show_bytes",
+    "show_count",
+    "show_seconds",
+    "show_usd",
+    "shown",
+]
+
+_DURATION_PART = re.compile(rf"({NUMBER})\s*([a-zA-Z]+)\s*")
 
 _PREFIX = {"": 1, "k": KB, "m": MB, "g": GB, "t": TB, "p": 10**15}
 _BINARY = {"ki": KIB, "mi": MIB, "gi": GIB, "ti": TIB, "pi": 2**50}
@@ -39,71 +81,14 @@ _SECONDS: dict[str, int | Fraction] = {
     "days": DAY,
     "w": WEEK,
 }
-# Beyond any machine or run; keeps float arithmetic exact enough and finite.
-_LARGEST = 10**24
-# A bare number is taken as bytes (or bytes per second) from here on. No memory or link of a training
-# system is smaller, so a smaller number is one whose unit was forgotten.
+# A bare number is taken as bytes (or bytes per second) from here on. No memory or link of a
+# training system is smaller, so a smaller number is one whose unit was forgotten.
 _LEAST_BARE = 10**6
-_LONGEST_ECHO = 40
-
-
-def shown(value: object) -> str:
-    """Return a short, safe way to print any input, huge integers and long text included."""
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
-        return f"a number of about 10^{int(value.bit_length() * math.log10(2))}"
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= _LONGEST_ECHO else text[:_LONGEST_ECHO] + "…"
-
-
-def finite(value: object, what: str) -> Fraction:
-    """Return a plain number as an exact fraction.
-
-    Raises
-    ------
-    ValueError
-        For anything that is not a finite number from 0 to 1e24; truth values are not numbers here.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"{shown(value)} is not a number; write {what}."
-        raise ValueError(msg)
-    if isinstance(value, float) and not math.isfinite(value):
-        msg = f"{value} is not a finite number; write {what}."
-        raise ValueError(msg)
-    if value < 0:
-        msg = f"{shown(value)} is negative; write {what}."
-        raise ValueError(msg)
-    if value > _LARGEST:
-        msg = f"{shown(value)} is too large; write {what}."
-        raise ValueError(msg)
-    # str() keeps 0.1 at one tenth, where the binary value would carry its rounding along.
-    return Fraction(value) if isinstance(value, int) else Fraction(str(value))
-
-
-def _split(text: str, what: str) -> tuple[Fraction, str]:
-    """Return number and unit of ``text``, e.g. (80, "GB")."""
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        msg = f"{shown(text)} is not understood; write {what}."
-        raise ValueError(msg)
-    number = Fraction(match[1].replace(",", "").replace("_", ""))
-    if number > _LARGEST:
-        msg = f"{shown(text)} is too large; write {what}."
-        raise ValueError(msg)
-    return number, match[2] or ""
-
-
-def _positive(number: Fraction, value: object, what: str) -> Fraction:
-    if number <= 0:
-        msg = f"{shown(value)} must be above 0; write {what}."
-        raise ValueError(msg)
-    if number > _LARGEST:
-        msg = f"{shown(value)} is too large; write {what}."
-        raise ValueError(msg)
-    return number
+_PERCENT = 100
 
 
 def parse_bytes(value: object) -> int:
-    """Return bytes from ``"80GB"`` (10**9), ``"80GiB"`` (2**30), ``"81559 MiB"`` or an integer of bytes.
+    """Return bytes from ``"80GB"`` (10**9), ``"80GiB"`` (2**30) or an integer of bytes.
 
     Raises
     ------
@@ -115,21 +100,21 @@ def parse_bytes(value: object) -> int:
         number = finite(value, what)
         if 0 < number < _LEAST_BARE or number.denominator != 1:
             raise ValueError(_no_unit(value))
-        return int(_positive(number, value, what))
-    number, unit = _split(value, what)
+        return int(positive(number, value, what))
+    number, unit = split(value, what)
     if unit == "":
         raise ValueError(_no_unit(value.strip()))
     scale = _byte_scale(unit)
     if scale is None:
         raise ValueError(_bad_byte_unit(value, unit))
-    return round(_positive(number * scale, value, what))
+    return round(positive(number * scale, value, what))
 
 
 def _no_unit(value: object) -> str:
-    number = value if isinstance(value, str) and len(value) <= _LONGEST_ECHO else shown(value)
+    number = value if isinstance(value, str) and len(value) <= LONGEST_ECHO else shown(value)
     return (
-        f"{number} has no unit. Memory is either {number}GB (10^9 bytes) or {number}GiB (2^30 bytes); "
-        "an H100-80GB reports 81559MiB (79.6GiB) usable."
+        f"{number} has no unit. Memory is either {number}GB (10^9 bytes) or "
+        f"{number}GiB (2^30 bytes); an H100-80GB reports 81559MiB (79.6GiB) usable."
     )
 
 
@@ -154,7 +139,7 @@ def _bad_byte_unit(value: str, unit: str) -> str:
 
 
 def parse_bandwidth(value: object) -> float:
-    """Return bytes per second from ``"50GB/s"``, ``"400Gb/s"``, ``"400Gbps"`` or a number of bytes/s.
+    """Return bytes/s from ``"50GB/s"``, ``"400Gb/s"``, ``"400Gbps"`` or a number of bytes/s.
 
     Raises
     ------
@@ -166,8 +151,8 @@ def parse_bandwidth(value: object) -> float:
         number = finite(value, what)
         if 0 < number < _LEAST_BARE:
             raise ValueError(_no_rate(value, shown(value)))
-        return float(_positive(number, value, what))
-    number, unit = _split(value, what)
+        return float(positive(number, value, what))
+    number, unit = split(value, what)
     match = re.fullmatch(r"([kKMmGgTtP]i?|)(B|b|bit)(?:/s|/sec|ps)", unit)
     if match is None:
         raise ValueError(_no_rate(value, value.strip().removesuffix(unit).strip()))
@@ -175,35 +160,36 @@ def parse_bandwidth(value: object) -> float:
     if kind == "b" and match[1].islower() and unit.endswith("/s") and prefix:
         text = value.strip().removesuffix(unit).strip()
         upper = prefix.upper()
-        msg = f"{shown(value)} is ambiguous: write {text}{upper}B/s (bytes) or {text}{upper}b/s (bits)."
+        choice = f"{text}{upper}B/s (bytes) or {text}{upper}b/s (bits)"
+        msg = f"{shown(value)} is ambiguous: write {choice}."
         raise ValueError(msg)
     scale = _BINARY[prefix] if prefix in _BINARY else _PREFIX[prefix]
     divisor = 1 if kind == "B" else BITS_PER_BYTE
-    return float(_positive(number * scale / divisor, value, what))
+    return float(positive(number * scale / divisor, value, what))
 
 
 def _no_rate(value: object, number: str) -> str:
-    if len(number) > _LONGEST_ECHO:
+    if len(number) > LONGEST_ECHO:
         number = shown(number)
     return (
-        f"{shown(value)} is not a rate with a unit: write {number}GB/s (bytes) or {number}Gb/s (bits), "
-        "per GPU and per direction."
+        f"{shown(value)} is not a rate with a unit: write {number}GB/s (bytes) or "
+        f"{number}Gb/s (bits), per GPU and per direction."
     )
 
 
 def parse_count(value: object) -> int:
-    """Return a whole number from ``"100B"``, ``"1.5T"``, ``"4Mi"``, ``"4,096"``, ``"1e9"`` or an integer.
+    """Return a whole number from ``"100B"``, ``"1.5T"``, ``"4Mi"``, ``"4,096"`` or an integer.
 
     K, M, B (or G), T are powers of 1000; Ki, Mi, Gi, Ti powers of 1024.
 
     Raises
     ------
     ValueError
-        For fractions that do not come out whole, unknown suffixes, and what is not positive and finite.
+        For fractions that do not come out whole, unknown suffixes, and what is not positive.
     """
     what = "a whole number such as 4096, 100B (10^9) or 1.5T (10^12)"
     if isinstance(value, str):
-        number, unit = _split(value, what)
+        number, unit = split(value, what)
         scale = _COUNT.get(unit.lower())
         if scale is None:
             msg = f"{shown(value)} has the unknown suffix {shown(unit)}; write {what}."
@@ -211,7 +197,7 @@ def parse_count(value: object) -> int:
         number *= scale
     else:
         number = finite(value, what)
-    number = _positive(number, value, what)
+    number = positive(number, value, what)
     if number.denominator != 1:
         msg = f"{shown(value)} is not a whole number; write {what}."
         raise ValueError(msg)
@@ -219,17 +205,18 @@ def parse_count(value: object) -> int:
 
 
 def parse_duration(value: object) -> float:
-    """Return seconds from ``"30d"``, ``"12h"``, ``"90min"``, ``"3600s"`` or a sum such as ``"1d 12h"``.
+    """Return seconds from ``"30d"``, ``"12h"``, ``"90min"``, ``"3600s"`` or ``"1d 12h"``.
 
     Raises
     ------
     ValueError
-        For a missing unit, the ambiguous ``m`` (minutes or months), and what is not positive and finite.
+        For a missing unit, the ambiguous ``m`` (minutes or months), and what is not positive.
     """
     what = "a duration such as 30d, 12h, 90min or 3600s"
     if not isinstance(value, str):
         finite(value, what)
-        msg = f"{shown(value)} has no unit; write {shown(value)}d, {shown(value)}h or {shown(value)}s."
+        text = shown(value)
+        msg = f"{text} has no unit; write {text}d, {text}h or {text}s."
         raise ValueError(msg)
     total, position, text = Fraction(0), 0, value.strip()
     while position < len(text):
@@ -245,7 +232,7 @@ def parse_duration(value: object) -> float:
             raise ValueError(msg)
         total += Fraction(match[1].replace("_", "")) * scale
         position = match.end()
-    return float(_positive(total, value, what))
+    return float(positive(total, value, what))
 
 
 def parse_percent(value: object) -> float:
@@ -254,11 +241,11 @@ def parse_percent(value: object) -> float:
     Raises
     ------
     ValueError
-        Outside 0..1 (a bare 15 is asked whether 0.15 was meant) and for what is not a finite number.
+        Outside 0..1 (a bare 15 is asked whether 0.15 was meant) and for what is not finite.
     """
     what = 'a share such as 0.15 or "15%"'
     if isinstance(value, str):
-        number, unit = _split(value, what)
+        number, unit = split(value, what)
         if unit not in {"", "%"}:
             msg = f"{shown(value)} has the unknown unit {shown(unit)}; write {what}."
             raise ValueError(msg)
@@ -267,8 +254,11 @@ def parse_percent(value: object) -> float:
         share = finite(value, what)
     if share > 1:
         percent = float(share)
-        guess = f" Did you mean {percent / 100:g} ({percent:g} %)?" if share <= 100 else ""
-        msg = f'{shown(value)} is out of range 0..1.{guess} Percent strings such as "15%" are accepted.'
+        guess = f" Did you mean {percent / 100:g} ({percent:g} %)?" if share <= _PERCENT else ""
+        msg = (
+            f"{shown(value)} is out of range 0..1.{guess} "
+            'Percent strings such as "15%" are accepted.'
+        )
         raise ValueError(msg)
     return float(share)
 
@@ -286,53 +276,11 @@ def parse_price(value: object) -> float:
     """
     what = "a price per GPU-hour such as 2.50 or '2.50 $/gpu-h'"
     if not isinstance(value, str):
-        return float(_positive(finite(value, what), value, what))
+        return float(positive(finite(value, what), value, what))
     text = value.strip()
-    number, unit = _split(text.removeprefix("$").removeprefix("USD"), what)
+    number, unit = split(text.removeprefix("$").removeprefix("USD"), what)
     if unit and not _PRICE_TAIL.fullmatch(unit) and unit.upper() not in {"$", "USD"}:
         node = " Divide a node's price by its GPUs." if "node" in unit.lower() else ""
         msg = f"{shown(value)} is not in USD per GPU-hour; write {what}.{node}"
         raise ValueError(msg)
-    return float(_positive(number, value, what))
-
-
-def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
-    """Return ``value`` with three significant figures in the largest step that leaves it at 1 or more."""
-    scale, unit = next((s for s in steps if abs(value) >= s[0]), steps[-1])
-    amount = value / scale
-    digits = 0 if abs(amount) >= 99.95 else 1 if abs(amount) >= 9.995 else 2
-    return f"{amount:,.{digits}f} {unit}"
-
-
-def show_bytes(value: float, *, binary: bool = False) -> str:
-    """Return bytes for people: ``17.5 GB``, or ``16.3 GiB`` with ``binary``."""
-    if binary:
-        return _scaled(value, ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"), (1, "B")))
-    return _scaled(value, ((TB, "TB"), (GB, "GB"), (MB, "MB"), (KB, "KB"), (1, "B")))
-
-
-def show_bandwidth(value: float) -> str:
-    """Return bytes per second for people: ``50.0 GB/s``."""
-    return show_bytes(value) + "/s"
-
-
-def show_seconds(value: float) -> str:
-    """Return seconds for people: ``69.6 s``, ``12.3 ms``, ``19.2 days``."""
-    steps = ((2 * DAY, DAY, "days"), (2 * HOUR, HOUR, "h"), (2 * MINUTE, MINUTE, "min"))
-    for least, scale, unit in steps:
-        if abs(value) >= least:
-            return _scaled(value / scale, ((1, unit),))
-    return _scaled(value, ((1, "s"), (1e-3, "ms"), (1e-6, "µs")))
-
-
-def show_usd(value: float) -> str:
-    """Return dollars for people: ``$73,751``, cents below 100 dollars."""
-    return f"${value:,.0f}" if abs(value) >= 100 else f"${value:,.2f}"
-
-
-def show_count(value: float) -> str:
-    """Return a count for people: ``70.6 B``, ``4.19 M``, ``512``."""
-    if abs(value) < 10_000 and float(value).is_integer():
-        return f"{value:,.0f}"
-    steps = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
-    return _scaled(value, steps) if abs(value) >= 1e3 else f"{value:.3g}"
+    return float(positive(number, value, what))
