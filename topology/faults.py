@@ -149,9 +149,14 @@ def _raised(error: ValueError, source: Source, loc: Loc) -> Problem:
         inner = (*loc, *word[1].split("."))
         if inner in source.positions:
             loc = inner
-    code = "SP106" if "has no unit" in message else "SP103" if loc[-1:] == ("gpus",) else "SP114"
+    code = _unit_code(message) or ("SP103" if loc[-1:] == ("gpus",) else "SP114")
     message = message.removeprefix(f"{loc[-1]}: ") if loc else message
     return source.fault(loc, code, message)
+
+
+def _unit_code(message: str) -> str:
+    """Return the code of a forgotten unit, which the parsers of :mod:`topology.units` word so."""
+    return "SP106" if "has no unit" in message else ""
 
 
 def _plain(kind: str, entry: Any, context: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -243,6 +248,7 @@ def checked(
         except FieldError:
             raise
         except ValueError as error:
-            raise FieldError(code, str(error), hint) from None
+            message = str(error)
+            raise FieldError(_unit_code(message) or code, message, hint) from None
 
     return validator

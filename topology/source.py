@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,14 @@ class Source:
         Plain mappings, lists, text, numbers, truth values and None.
     positions
         Location to line and column, both from 1.
+    flags
+        Location to the flag that set it in place of the file.
     """
 
     path: str
     data: Any
     positions: Mapping[Loc, tuple[int, int]]
+    flags: Mapping[Loc, str] = field(default_factory=dict)
 
     def at(self, loc: Loc) -> tuple[int, int]:
         """Line and column of a location, or of the nearest part around it; (0, 0) for none."""
@@ -68,7 +71,12 @@ class Source:
         return (0, 0)
 
     def fault(self, loc: Loc, code: str, message: str, hint: str = "") -> Problem:
-        """Describe one fault at a location."""
+        """Describe one fault at a location: the flag that set it, else its line in the file."""
+        flag = next(
+            (self.flags[loc[:n]] for n in range(len(loc), 0, -1) if loc[:n] in self.flags), ""
+        )
+        if flag:
+            return Problem(flag, 0, 0, dotted(loc), code, message, hint)
         line, column = self.at(loc)
         return Problem(self.path, line, column, dotted(loc), code, message, hint)
 

@@ -59,7 +59,8 @@ def parse_config(text: str, path: str = "config.json") -> Transformer:
     where = Path(path)
     name = where.parent.name if where.name == "config.json" and where.parent.name else where.stem
     try:
-        return Transformer(name=name, source=path, **fields)
+        # The last two parts only: a result must not depend on where the checkout lies.
+        return Transformer(name=name or "config", source="/".join(where.parts[-2:]), **fields)
     except ValidationError as error:
         raise_all(faults(error, source, Transformer))
         raise

@@ -1,0 +1,190 @@
+"""The problem file, schema version 1: which keys there are and what they hold."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from topology.faults import FieldError, checked
+from topology.units import parse_duration, parse_percent, shown
+
+from .fields import (
+    Batch,
+    choice,
+    not_yet,
+    parse_batch,
+    parse_degrees,
+    parse_tokens,
+    parse_usd,
+    positive,
+)
+from .job import MAX_DEADLINE_S, MAX_GPUS, MAX_RUN_TOKENS, MAX_TOP, MAX_USD, RECOMPUTE, Frozen
+from .recipe import OPTIMIZERS, PRECISIONS
+from .transformer import MAX_TOKENS
+
+VERSION = 1
+FRAMEWORKS = ("megatron", "fsdp")
+GRAD_BYTES = {"fp32": 4.0, "bf16": 2.0}
+FRONT = ("time", "cost", "gpus")
+
+Share = Annotated[float, BeforeValidator(checked(parse_percent, "SP109"))]
+Degrees = Annotated[tuple[int, ...] | None, BeforeValidator(checked(parse_degrees))]
+
+
+def _positive_degrees(value: Any) -> tuple[int, ...]:
+    return positive(parse_degrees(value))
+
+
+PositiveDegrees = Annotated[tuple[int, ...] | None, BeforeValidator(checked(_positive_degrees))]
+GpuCount = Annotated[int | None, Field(ge=1, le=MAX_GPUS, examples=[64])]
+
+
+class TrainingSpec(Frozen):
+    """The ``training`` section.
+
+    Attributes
+    ----------
+    seq_len
+        Tokens a sequence.
+    global_batch
+        Sequences or tokens a step.
+    tokens
+        Tokens of the run.
+    precision, optimizer, grad_dtype
+        Recipe.
+    flash_attention, fused_loss
+        Kernels that save memory.
+    attention_span, batch_rampup, lora, frozen, base_precision, reference_model
+        Known, refused until supported.
+    """
+
+    seq_len: int = Field(ge=1, le=MAX_TOKENS, examples=[4096])
+    global_batch: Annotated[Batch, BeforeValidator(parse_batch)] = Field(examples=["1024seq"])
+    tokens: Annotated[int | None, BeforeValidator(checked(parse_tokens, "SP109"))] = Field(
+        default=None, ge=1, le=MAX_RUN_TOKENS, examples=["100B"]
+    )
+    precision: Annotated[str, BeforeValidator(choice(*PRECISIONS))] = "bf16"
+    optimizer: Annotated[str, BeforeValidator(choice(*OPTIMIZERS))] = "adamw"
+    grad_dtype: Annotated[str, BeforeValidator(choice(*GRAD_BYTES))] = "fp32"
+    flash_attention: bool = Field(default=True, examples=["true"])
+    fused_loss: bool = Field(default=False, examples=["false"])
+    attention_span: Annotated[None, BeforeValidator(not_yet("a mean attention span"))] = None
+    packed_documents: Annotated[None, BeforeValidator(not_yet("packing documents"))] = None
+    batch_rampup: Annotated[None, BeforeValidator(not_yet("a batch ramp-up"))] = None
+    lora: Annotated[None, BeforeValidator(not_yet("LoRA"))] = None
+    frozen: Annotated[None, BeforeValidator(not_yet("freezing weights"))] = None
+    base_precision: Annotated[None, BeforeValidator(not_yet("a 4-bit base"))] = None
+    reference_model: Annotated[None, BeforeValidator(not_yet("a reference model"))] = None
+
+
+class LimitsSpec(Frozen):
+    """The ``limits`` section; see :class:`solver.job.job.Limits`."""
+
+    mem_headroom: Share = Field(default=0.10, lt=1, examples=["10%"])
+    max_bubble: Share = Field(default=0.15, examples=["15%"])
+    max_comm: Share = Field(default=0.20, examples=["20%"])
+    comm_metric: Annotated[str, BeforeValidator(choice("exposed", "total"))] = "exposed"
+    tp_within_node: bool = Field(default=True, examples=["true"])
+    max_stages: int = Field(default=32, ge=1, le=10_000, examples=[32])
+    deadline: Annotated[float | None, BeforeValidator(checked(parse_duration))] = Field(
+        default=None, gt=0, le=MAX_DEADLINE_S, examples=["30d"]
+    )
+    budget: Annotated[float | None, BeforeValidator(checked(parse_usd))] = Field(
+        default=None, gt=0, le=MAX_USD, examples=[50000]
+    )
+
+
+class SearchSpec(Frozen):
+    """The ``search`` section; see :class:`solver.job.job.Search`."""
+
+    tp: PositiveDegrees = None
+    pp: PositiveDegrees = None
+    vpp: PositiveDegrees = None
+    cp: PositiveDegrees = None
+    ep: PositiveDegrees = None
+    zero: Degrees = None
+    micro_batch: PositiveDegrees = None
+    recompute: tuple[str, ...] = RECOMPUTE
+    hsdp: bool = Field(default=True, examples=["true"])
+    gpus: GpuCount = None
+    max_gpus: GpuCount = None
+    offload: Annotated[None, BeforeValidator(not_yet("offloading to the host"))] = None
+    fix: Annotated[None, BeforeValidator(not_yet("search.fix"))] = None
+    forbid: Annotated[None, BeforeValidator(not_yet("search.forbid"))] = None
+    allow: Annotated[None, BeforeValidator(not_yet("search.allow"))] = None
+
+    @field_validator("zero")
+    @classmethod
+    def _stages(cls, value: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if value is not None and value[-1] > 3:  # noqa: PLR2004  (ZeRO has stages 0 to 3)
+            message = f"ZeRO stage {value[-1]} is out of range 0..3."
+            raise FieldError("SP109", message, "Write e.g. [1, 3].")
+        return value
+
+    @field_validator("recompute", mode="before")
+    @classmethod
+    def _kinds(cls, value: Any) -> tuple[str, ...]:
+        if value is None:
+            return RECOMPUTE
+        kinds = value if isinstance(value, list | tuple) else [value]
+        known = {choice(*RECOMPUTE)(kind) for kind in kinds[: len(RECOMPUTE) * 10]}
+        if not known:
+            hint = "Write e.g. [none, full]."
+            raise FieldError("SP114", "is empty: no plan could be looked at.", hint)
+        return tuple(kind for kind in RECOMPUTE if kind in known)
+
+
+class ObjectiveSpec(Frozen):
+    """The ``objective`` section, or just ``time`` or ``cost``."""
+
+    minimise: Annotated[str, BeforeValidator(choice("time", "cost"))] = "time"
+    pareto: bool = False
+    top: int = Field(default=5, ge=1, le=MAX_TOP, examples=[5])
+    tolerance: Annotated[float | None, BeforeValidator(checked(parse_percent, "SP109"))] = Field(
+        default=None, examples=["3%"]
+    )
+
+    @field_validator("pareto", mode="before")
+    @classmethod
+    def _axes(cls, value: Any) -> bool:
+        """Take a list of axes for true: the front always shows time, cost and GPUs."""
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        axes = value if isinstance(value, list | tuple) else [value]
+        for axis in axes:
+            choice(*FRONT)(axis)
+        return bool(axes)
+
+
+def _objective(value: Any) -> Any:
+    return {"minimise": value} if isinstance(value, str) else value
+
+
+def _version(value: Any) -> int:
+    if isinstance(value, bool) or value != VERSION:
+        raise FieldError("SP117", f"{shown(value)} is not a known version.", "Write schema: 1.")
+    return VERSION
+
+
+class ProblemSpec(Frozen):
+    """A whole problem file, with ``model`` and ``cluster`` checked by their own readers."""
+
+    # "schema" is a method of pydantic's base class, so the field carries another name.
+    version: Annotated[int, BeforeValidator(_version)] = Field(default=VERSION, alias="schema")
+    model: Any = Field(examples=["llama3-70b"])
+    cluster: Any = Field(examples=["8x8xH100"])
+    training: TrainingSpec = Field(
+        examples=["{seq_len: 4096, global_batch: 1024seq, tokens: 100B}"]
+    )
+    limits: LimitsSpec | None = None
+    search: SearchSpec | None = None
+    objective: Annotated[ObjectiveSpec | None, BeforeValidator(_objective)] = None
+    framework: Annotated[str, BeforeValidator(choice(*FRAMEWORKS))] = "megatron"
+    cost_model: Annotated[str, BeforeValidator(choice("calibrated", "textbook"))] = "calibrated"
+    profile: str | None = Field(default=None, min_length=1, max_length=1000)
+    mfu: Share = Field(default=0.40, gt=0, examples=["40%"])
+    charge_recompute: bool = Field(default=False, examples=["false"])
+    finetune: Annotated[None, BeforeValidator(not_yet("fine-tuning"))] = None
+    scenarios: Annotated[None, BeforeValidator(not_yet("scenarios"))] = None
+    sweep: Annotated[None, BeforeValidator(not_yet("sweep in a problem file"))] = None
