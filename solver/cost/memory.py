@@ -142,7 +142,7 @@ def logits_bytes(job: Job, profile: Profile, shapes: Shapes, stages: Stages) -> 
 
 def shard_ranks(shapes: Shapes, shardings: Shardings) -> tuple[FloatArray, FloatArray]:
     """Ranks that a dense and an expert parameter's states are sharded over, shape (N, Z)."""
-    dense = (shapes.dp * shapes.cp)[:, None] / shardings.replicas
+    dense = np.maximum((shapes.dp * shapes.cp)[:, None] / shardings.replicas, 1.0)
     replicas = shapes.tp * shapes.cp * shapes.dp / (shapes.ep * shapes.etp)
     return dense, np.maximum(replicas[:, None] / shardings.replicas, 1.0)
 
