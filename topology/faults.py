@@ -215,7 +215,9 @@ def _model_of(annotation: Any) -> Any:
 
 def _keys(model: type[BaseModel], loc: Loc) -> list[str]:
     target = model if not loc else _model_of(getattr(_field(model, loc), "annotation", None))
-    return [] if target is None else list(target.model_fields)
+    if target is None:
+        return []
+    return [field.alias or name for name, field in target.model_fields.items()]
 
 
 def _example(model: type[BaseModel], loc: Loc) -> str:

@@ -79,7 +79,9 @@ def falcon(c: Config) -> Fields:
     shape = c.heads(kv=False)
     new = c.flag("new_decoder_architecture", False)
     grouped = new or not c.flag("multi_query", True)
-    shape["kv_heads"] = c.count("num_kv_heads", default=shape["heads"]) if grouped else 1
+    shape["kv_heads"] = (
+        c.count("num_kv_heads", "n_head_kv", default=shape["heads"]) if grouped else 1
+    )
     if shape["heads"] % shape["kv_heads"]:
         message = f"{shape['kv_heads']} key/value heads do not divide {shape['heads']} heads."
         c.refuse("num_kv_heads", "SP116", message, "Use a divisor.")
@@ -104,7 +106,7 @@ def falcon(c: Config) -> Fields:
 
 def starcoder2(c: Config) -> Fields:
     """StarCoder2: layer norms, biases, a plain MLP, tied."""
-    fields = c.llama_like(tied=True)
+    fields = c.llama_like(tied=True, kv_default=None)
     bias = c.flag("use_bias", True)
     biases = {"qkv_bias": bias, "out_bias": bias, "mlp_bias": bias}
     return {**fields, **_CLASSIC, **biases, **c.sliding(fields["layers"], fields["layers"])}

@@ -102,12 +102,27 @@ class Config:
             return default
         return value
 
-    def heads(self, *, default_dim: int | None = None, kv: bool = True) -> dict[str, int]:
-        """Read hidden size, heads, key/value heads and head_dim, and check that they agree."""
+    def heads(
+        self, *, default_dim: int | None = None, kv: bool = True, kv_default: int | None = 0
+    ) -> dict[str, int]:
+        """Read hidden size, heads, key/value heads and head_dim, and check that they agree.
+
+        Parameters
+        ----------
+        default_dim
+            Width of a head where the key is absent; None for hidden size over heads.
+        kv
+            Whether the family has key/value heads of its own.
+        kv_default
+            Key/value heads where the key is absent: 0 for as many as heads, None to ask for the
+            key, as the family's own default belongs to one size of it. A null means as many.
+        """
         hidden = self.whole("hidden_size", "n_embed", "n_embd")
         heads = self.count("num_attention_heads", "n_head")
-        kv_heads = self.count("num_key_value_heads", default=heads) if kv else heads
-        if kv_heads and heads % kv_heads:
+        absent = "num_key_value_heads" not in self.data
+        fallback = (kv_default or (0 if kv_default is None else heads)) if absent else heads
+        kv_heads = self.count("num_key_value_heads", default=fallback or None) if kv else heads
+        if heads % kv_heads:
             message = f"{kv_heads} key/value heads do not divide {heads} attention heads."
             self.refuse("num_key_value_heads", "SP116", message, f"Use {_near(kv_heads, heads)}.")
         if self.has("head_dim") or default_dim is not None:
@@ -122,11 +137,13 @@ class Config:
                 self.refuse(key, "SP116", message, f"Give head_dim, or use {_near(heads, hidden)}.")
         return {"hidden": hidden, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
 
-    def llama_like(self, *, tied: bool = False, default_dim: int | None = None) -> Fields:
+    def llama_like(
+        self, *, tied: bool = False, default_dim: int | None = None, kv_default: int | None = 0
+    ) -> Fields:
         """Read the keys that most families share."""
         return {
             "layers": self.layers("num_hidden_layers", "n_layer"),
-            **self.heads(default_dim=default_dim),
+            **self.heads(default_dim=default_dim, kv_default=kv_default),
             "ffn": self.whole("intermediate_size"),
             "vocab": self.vocab(),
             "tied": self.flag("tie_word_embeddings", tied),

@@ -1,7 +1,7 @@
 """How each Hugging Face model family writes its shape.
 
 One function a family turns its keys into fields of :class:`Transformer`; what a family fixes in its
-code (biases, norms, defaults of absent keys) is taken from ``transformers`` 4.57,
+code (biases, norms, defaults of absent keys) is that of ``transformers``,
 ``models/<family>/configuration_*.py`` and ``modeling_*.py``.
 """
 
@@ -26,7 +26,7 @@ def llama(c: Config) -> Fields:
 
 def mistral(c: Config) -> Fields:
     """Mistral: a window of 4096 where the key is absent."""
-    fields = c.llama_like()
+    fields = c.llama_like(kv_default=8)
     return {**fields, **c.sliding(fields["layers"], fields["layers"], 4096)}
 
 
@@ -40,13 +40,13 @@ def _late_window(c: Config, layers: int) -> Fields:
 
 def qwen2(c: Config) -> Fields:
     """Qwen2 and 2.5: biases on query, key and value only."""
-    fields = c.llama_like()
+    fields = c.llama_like(kv_default=None)
     return {**fields, "qkv_bias": True, **_late_window(c, fields["layers"])}
 
 
 def qwen3(c: Config) -> Fields:
     """Qwen3: head_dim 128 where absent, a norm on each head's query and key."""
-    fields = c.llama_like(default_dim=128)
+    fields = c.llama_like(default_dim=128, kv_default=None)
     return {**fields, **_biases(c), "qk_norm": True, **_late_window(c, fields["layers"])}
 
 
@@ -61,7 +61,7 @@ def _experts(c: Config, experts: str, ffn: str, **extra: Any) -> Fields:
 
 def mixtral(c: Config) -> Fields:
     """Mixtral: every layer is a mixture of experts of the full width."""
-    fields = c.llama_like()
+    fields = c.llama_like(kv_default=8)
     window = c.sliding(fields["layers"], fields["layers"])
     return {**fields, **window, "moe": _experts(c, "num_local_experts", "intermediate_size")}
 
@@ -141,7 +141,7 @@ def deepseek_v3(c: Config) -> Fields:
 
 def gemma(c: Config) -> Fields:
     """Gemma: tied, head_dim 256."""
-    return {**c.llama_like(tied=True, default_dim=256), **_biases(c)}
+    return {**c.llama_like(tied=True, default_dim=256, kv_default=None), **_biases(c)}
 
 
 def gemma2(c: Config) -> Fields:
@@ -185,7 +185,5 @@ FAMILIES: dict[str, Callable[[Config], Fields]] = {
     "qwen2_moe": qwen2_moe,
     "qwen3": qwen3,
     "qwen3_moe": qwen3_moe,
-    "RefinedWeb": falcon,
-    "RefinedWebModel": falcon,
     "starcoder2": starcoder2,
 }

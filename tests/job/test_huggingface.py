@@ -105,6 +105,18 @@ def test_windows() -> None:
     assert window("mistral-7b", layer_types=kinds) == (4096, 3)
 
 
+def test_absent_key_value_heads() -> None:
+    def heads(name: str, **changes: Any) -> int:
+        data = {k: v for k, v in CONFIGS[name].items() if k != "num_key_value_heads"}
+        return parse_config(json.dumps({**data, **changes})).kv_heads
+
+    assert heads("llama3-70b") == 64
+    assert heads("mistral-7b") == 8
+    assert heads("mistral-7b", num_key_value_heads=None) == 32
+    with pytest.raises(InputError, match=r"SP113.*num_key_value_heads: is missing"):
+        heads("qwen2-7b")
+
+
 def test_dense_deepseek_and_leading_dense_qwen() -> None:
     dense = parse_config(json.dumps({**CONFIGS["deepseek-v3"], "n_routed_experts": None}))
     assert dense.moe is None

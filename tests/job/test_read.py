@@ -142,6 +142,7 @@ FAULTS = [
     ("tokens: 100B", "optimizer: adam", 7, "SP112", "Did you mean 'adamw'"),
     ("tokens: 100B", "lora: {rank: 8}", 7, "SP115", "LoRA is not supported yet"),
     ("tokens: 100B", "attention_span: 2048", 7, "SP115", "not supported yet"),
+    ("schema: 1", "shema: 1", 1, "SP101", "Did you mean 'schema'"),
     ("schema: 1", "schema: 2", 1, "SP117", "not a known version"),
     ("schema: 1", "sweep: {a: [1]}", 1, "SP115", "not supported yet"),
     ("schema: 1", "limits: {max_bubble: 15}", 1, "SP109", "Did you mean 0.15"),
