@@ -6,8 +6,7 @@ import numpy as np
 
 from ..degrees import divisors
 from ..job.job import Job
-from .traffic import Traffic
-from .world import Degrees
+from .base import Degrees, Traffic
 
 PARTS_PER_RANK = 2
 """A causal ring gives each rank an early and a late part, so that all have the same work."""

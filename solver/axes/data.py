@@ -8,7 +8,7 @@ from topology.cluster import NodeGroup
 
 from ..degrees import BoolArray, IntArray, divisors
 from ..job.job import Search
-from .world import Degrees
+from .base import Degrees
 
 ZERO_STAGES = (0, 1, 2, 3)
 FULL_SHARDING = 3

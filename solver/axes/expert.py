@@ -9,8 +9,7 @@ from topology.levels import members_per_domain
 from ..degrees import divisors
 from ..job.job import Job
 from ..job.transformer import Transformer
-from .traffic import Traffic
-from .world import Degrees
+from .base import Degrees, Traffic
 
 BACKWARD = 1.0
 """Gradients travel the same ways back."""

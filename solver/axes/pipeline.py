@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..degrees import FloatArray
 from ..job.job import Job
 from ..job.transformer import Transformer
-from .world import Degrees
+from .base import Degrees
 
 
 def degrees(transformer: Transformer, largest: int) -> tuple[int, ...]:

@@ -9,8 +9,7 @@ import numpy as np
 from ..degrees import IntArray, divisors
 from ..job.job import Job
 from ..job.transformer import Transformer
-from .traffic import Traffic
-from .world import Degrees
+from .base import Degrees, Traffic
 
 BACKWARD = 1.5
 """Backward scatters, gathers, and gathers each block's input once more: six for four."""

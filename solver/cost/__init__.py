@@ -1,1 +1,1 @@
-"""solver/cost"""
+"""What a layout costs: memory, time, traffic."""

@@ -7,7 +7,7 @@ import numpy as np
 from topology.levels import levels, spanned_level
 
 from ..axes.pipeline import message_bytes
-from ..axes.traffic import Traffic
+from ..axes.base import Traffic
 from ..job.job import Job
 from .kernels import pass_seconds
 from .machine import Machine

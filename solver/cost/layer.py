@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..axes import context, expert, tensor
-from ..axes.traffic import Traffic
+from ..axes.base import Traffic
 from ..job.job import Job
 from ..job.transformer import Transformer
 from .communication import exposed_and_total

@@ -1,1 +1,1 @@
-"""solver/search"""
+"""The search: space, bounds, CP-SAT, proof."""

@@ -1,1 +1,1 @@
-"""solver/search/cpsat"""
+"""The CP-SAT model; the only package that imports ortools."""

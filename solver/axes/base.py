@@ -1,10 +1,43 @@
-"""What an axis sends: volumes and who takes part, without any time."""
+"""What the axes share: the degrees they read and the traffic they describe, without any time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..degrees import FloatArray, IntArray
+
+
+class Degrees(Protocol):
+    """Degrees of N shapes, arrays of shape (N,); see ``solver.cost.shapes``."""
+
+    @property
+    def tp(self) -> IntArray:
+        """Tensor-parallel degree."""
+
+    @property
+    def cp(self) -> IntArray:
+        """Context-parallel degree."""
+
+    @property
+    def pp(self) -> IntArray:
+        """Pipeline stages."""
+
+    @property
+    def ep(self) -> IntArray:
+        """Expert-parallel degree."""
+
+    @property
+    def etp(self) -> IntArray:
+        """Expert-tensor-parallel degree."""
+
+    @property
+    def dp(self) -> IntArray:
+        """Data-parallel degree."""
+
+    @property
+    def micro_batch(self) -> IntArray:
+        """Sequences in a micro-batch."""
 
 
 @dataclass(frozen=True)
