@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime, Verdict
+from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
 from .data_parallel import DataTraffic
 from .memory import MemoryItems
 from .schedule import bubble_fraction
 from .stages import CLASSES, RECOMPUTE_CLASS
 from .tables import Choice, Tables, evaluate
 from .ticks import MIB, TICK_S, FloatArray
+from .verdict import CLASS_NAMES, verdict
 
 if TYPE_CHECKING:
     from .calibrated import Calibrated, StageTimes
-
-CLASS_NAMES: tuple[Literal["first", "light", "heavy", "last"], ...] = (
-    "first",
-    "light",
-    "heavy",
-    "last",
-)
 
 
 @dataclass(frozen=True)
@@ -40,13 +34,6 @@ class _Picker:
         kind = self.choice.recompute[RECOMPUTE_CLASS[stage]]
         full = np.broadcast_to(padded, self.shape)
         return float(full[0, stage, kind, self.choice.sharding])
-
-
-def verdict(total: float, limit: float, usable: float) -> Verdict:
-    """Judge a need: fits the limit, only the card ("tight"), or neither."""
-    if total <= limit:
-        return "fits"
-    return "tight" if total <= usable else "out_of_memory"
 
 
 def itemise(
@@ -92,6 +79,7 @@ def _stage(
         has_head=bool(stages.has_head[0, stage]),
         recompute=kind,
         microbatch_s=pick(tables.stage, stage) * TICK_S,
+        drain_s=pick(tables.tail, stage) * TICK_S,
         memory=StageMemory(
             **parts,
             total_bytes=total,
