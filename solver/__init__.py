@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .check import LayoutRequest, check
+    from .layout_check import LayoutRequest, check
     from .job.job import Account, Job, Limits, Objective, PlanningProblem, Search
     from .job.read import parse_problem, read_problem
     from .job.transformer import Transformer
@@ -32,7 +32,7 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(("Account", "Job", "Limits", "Objective", "PlanningProblem", "Search"), "job.job"),
     **dict.fromkeys(("Plan", "Result"), "plan"),
-    **dict.fromkeys(("LayoutRequest", "check"), "check"),
+    **dict.fromkeys(("LayoutRequest", "check"), "layout_check"),
     **dict.fromkeys(("parse_problem", "read_problem"), "job.read"),
     "Transformer": "job.transformer",
     "solve": "search.search",
@@ -45,7 +45,6 @@ def __getattr__(name: str) -> Any:
 
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # The submodule ``check`` would shadow the function of that name: bind the function.
     value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = value
     return value

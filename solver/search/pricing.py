@@ -10,7 +10,7 @@ import numpy as np
 from ..cost.schedule import step_ticks
 from ..cost.shapes import Shapes
 from ..cost.tables import Tables
-from ..cost.ticks import BoolArray, IntArray
+from ..cost.ticks import MAX_TICKS, BoolArray, IntArray, whole_ticks
 from .instance import Instance
 
 BATCH = 48
@@ -100,7 +100,11 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
         np.where(able & present, np.where(fits, part, LARGE).min(axis=2), 0).swapaxes(1, 2)
         for part in (tables.pace, tables.share, tables.tail, tables.memory)
     )
-    step = np.where(possible, step_ticks(pace, share, tail), NEVER).min(axis=1)
+    # A class that is slow hides its traffic better: pace and tail of one choice, taken together.
+    both = np.where(able & present, np.where(fits, tables.pace + tables.tail, LARGE).min(axis=2), 0)
+    together = whole_ticks(both.max(axis=1) + share.sum(axis=2))
+    step = np.maximum(step_ticks(pace, share, tail), np.minimum(together, MAX_TICKS))
+    step = np.where(possible, step, NEVER).min(axis=1)
     return step, np.where(possible, memory.max(axis=2), NEVER).min(axis=1)
 
 
