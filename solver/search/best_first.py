@@ -149,9 +149,12 @@ class Searcher:
         value, open_bound, proved = below, NEVER, True
         while not self.clock.over() and (chunk := queue.take(value, CHUNK)):
             places = [row for _, row in chunk]
-            at_most = value - 1 if best else min(value - 1, self._first_guess(places[0]))
+            guess = min(self._guess(row) for row in places)
+            at_most = min(value - 1, guess)
             tables = self.priced.tables(places, at_most)
             answer = solve_chunk(self.instance, tables, at_most, self._timed())
+            if answer.status == "infeasible" and guess < value:
+                raise RuntimeError(f"CP-SAT excludes {places} under {at_most}; {guess} is legal")
             self.tally.models += 1
             self.tally.opened += len(chunk)
             if answer.status in ("optimal", "infeasible"):
@@ -167,8 +170,8 @@ class Searcher:
         proved = proved and next_bound >= value
         return Found(best, next_bound, min(value, next_bound, open_bound), proved)
 
-    def _first_guess(self, row: int) -> int:
-        """Return the goal of some legal plan of a shape, an upper bound to start from.
+    def _guess(self, row: int) -> int:
+        """Return the goal of some legal plan of a shape: where CP-SAT starts, and a test of it.
 
         The least sharding by bound, and for each class its fastest recomputation that fits; NEVER
         where these break a limit together.
