@@ -108,8 +108,9 @@ class Instance:
         """Return the sequences of the global batch that the cut leaves over."""
         return np.asarray(self.job.global_batch - dp * micro * microbatches)
 
-    def value(self, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
-        """Return the goal's value in its integer unit: ticks, GPU-ticks or MiB."""
-        if self.goal == "memory":
-            return memory
-        return step if self.goal == "time" else step * held
+
+def goal_value(goal: Goal, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
+    """Return a goal in its integer unit: ticks, GPU-ticks or MiB."""
+    if goal == "memory":
+        return memory
+    return step if goal == "time" else step * held

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from ..cost.calibrated import Calibrated
 from ..cost.profile import FRAMEWORK_STACK, Profile, load_profile
 from ..cost.textbook_model import Textbook, textbook_search
+from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem, Search
 from ..plan import Certificate, Plan, Result, Status
 from .assemble import plan_of
@@ -16,7 +18,7 @@ from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
 from .front import complete_front
-from .instance import Goal, Instance
+from .instance import SECONDS_PER_HOUR, Goal, Instance
 from .pricing import NEVER, Priced
 from .reasons import why_nothing_fits
 from .runners_up import recommended, runners_up
@@ -107,12 +109,14 @@ class _Solve:
     """One call of ``solve``: the space is priced once and searched several times."""
 
     def __init__(
-        self, problem: PlanningProblem, instance: Instance, settings: SolverSettings, clock: Clock
-    ) -> None:
+        self, problem: PlanningProblem, instance: Instance, settings: SolverSettings, clock: Clock,
+        twin: _Solve | None = None,
+    ) -> None:  # fmt: skip
         self.problem, self.instance, self.clock = problem, instance, clock
-        self.space: Space = build_space(instance)
-        self.priced = Priced.of(instance, self.space.shapes)
-        self.searcher = Searcher(instance, self.priced, settings, clock, Tally())
+        self.space: Space = twin.space if twin else build_space(instance)
+        self.priced = twin.priced if twin else Priced.of(instance, self.space.shapes)
+        tally = twin.searcher.tally if twin else Tally()
+        self.searcher = Searcher(instance, self.priced, settings, clock, tally)
         self.bounds = self.searcher.bounds()
         self.rows = np.flatnonzero(self.bounds < NEVER)
         if isinstance(instance.cost, Calibrated):
@@ -168,39 +172,36 @@ class _Solve:
         """Return the fastest plan beside the cheapest; its price says what speed costs."""
         if self.instance.goal != "cost":
             return None
-        other = _Solve(
-            self.problem, instance_of(self.problem, "time"), self.searcher.settings, self.clock
-        )
+        other = self._for_time()
         found = other.searcher.best(other.rows, other.bounds, NEVER)
         if found.best is None:
             return None
         unique = other.searcher.unique(other.rows, other.bounds, found.best)
         return other._plan(unique or found.best, 1)
 
+    def _for_time(self) -> _Solve:
+        """Return the same problem for the fastest plan, over the same priced shapes."""
+        instance = replace(self.instance, goal="time")
+        return _Solve(self.problem, instance, self.searcher.settings, self.clock, self)
+
     def _front(self) -> tuple[tuple[Plan, ...], bool]:
         if not self.problem.objective.pareto:
             return (), True
-        instance = self.instance
-        if instance.goal != "time":
-            other = _Solve(
-                self.problem, instance_of(self.problem, "time"), self.searcher.settings, self.clock
-            )
-            return other._front()
+        if self.instance.goal != "time":
+            return self._for_time()._front()
         points, proved = complete_front(self.searcher, self.rows, self.bounds)
         plans = (self._plan(point, i + 1) for i, point in enumerate(points))
         return tuple(plan.model_copy(update={"on_front": True}) for plan in plans), proved
 
     def _unit(self, value: int | None) -> float | None:
         """Return a goal's integer in seconds, USD (GPU-seconds without a price) or MiB."""
-        from ..cost.ticks import TICK_S  # noqa: PLC0415
-
         if value is None or value >= NEVER:
             return None
         if self.instance.goal == "memory":
             return float(value)
         price = self.instance.group.price_usd_per_gpu_hour
         if self.instance.goal == "cost" and price:
-            return value * TICK_S / 3600 * price
+            return value * TICK_S / SECONDS_PER_HOUR * price
         return value * TICK_S
 
     def _certificate(self, found: Found, best: Decision | None) -> Certificate:
