@@ -1,0 +1,45 @@
+"""JSON Schemas of what goes in and what comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..job.schema import ProblemSpec
+from ..plan import Result
+from .resolved import PLAN_SCHEMA
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def problem_schema() -> dict[str, Any]:
+    """Return the schema of a problem file."""
+    return {"$schema": _DRAFT, "title": "shardplan problem", **_untitled(ProblemSpec)}
+
+
+def plan_schema() -> dict[str, Any]:
+    """Return the schema of the plan JSON that ``solve`` writes."""
+    schema = {"$schema": _DRAFT, "title": PLAN_SCHEMA, **_untitled(Result)}
+    added: dict[str, Any] = {
+        "schema": {"const": PLAN_SCHEMA},
+        "tool_version": {"type": "string"},
+        "problem_sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "problem": {"type": "object", "description": "The problem file, nothing left out."},
+        "assumptions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {name: {"type": "string"} for name in ("field", "value", "source")},
+                "required": ["field", "value", "source"],
+                "additionalProperties": False,
+            },
+        },
+    }
+    schema["properties"] = {**schema["properties"], **added}
+    schema["required"] = sorted({*schema.get("required", []), *added})
+    return schema
+
+
+def _untitled(model: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = model.model_json_schema()
+    schema.pop("title", None)
+    return schema
