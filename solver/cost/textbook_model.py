@@ -15,12 +15,12 @@ from topology.cluster import NodeGroup
 from ..job.job import Account, Job, Limits, Recompute, Search
 from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
 from . import textbook
-from .schedule import bubble_fraction, step_ticks
+from .schedule import bubble_fraction, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
 from .stages import CLASSES, RECOMPUTE_CLASS, Stages, split
-from .tables import Choice, Tables, evaluate
-from .ticks import MIB, TICK_S, FloatArray, IntArray, capacity_mebibytes, mebibytes, ticks
+from .tables import Choice, Seconds, Tables, evaluate, round_up
+from .ticks import GRAIN_S, MIB, TICK_S, FloatArray, IntArray, capacity_mebibytes, grains, mebibytes
 from .verdict import CLASS_NAMES, verdict
 
 GRADIENT_BYTES = textbook.STATE_BYTES - textbook.OPTIMIZER_BYTES - textbook.PARAMETER_BYTES
@@ -50,7 +50,7 @@ class Textbook:
     ) -> None:
         self.job, self.group, self.limits, self.search = job, group, limits, search
         self.account = account
-        self.kinds: tuple[Recompute, ...] = search.recompute
+        self.kinds = tuple(k for k in TEXTBOOK_KINDS if k in search.recompute)
         self.usable_bytes = float(group.gpu.memory_bytes)
         self.capacity_mib = capacity_mebibytes(self.usable_bytes * (1 - limits.mem_headroom))
         counts = job.transformer.parameters()
@@ -139,19 +139,22 @@ class Textbook:
     def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
         """Bound step and memory from below: no recomputation charged, everything sharded."""
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
-        pace = np.repeat(ticks(self._compute(shapes))[:, None], CLASSES, axis=1)
-        tail = ticks(self._tensor(shapes, stages) + self._pipeline(shapes)[:, None])
-        step = step_ticks(pace, tail, stages.count, shapes.vpp, shapes.microbatches)
+        column = (slice(None), None)
+        pace, share = pipeline_grains(
+            self._compute(shapes)[column], stages.count, shapes.vpp[column],
+            shapes.microbatches[column],
+        )  # fmt: skip
+        tail = self._tensor(shapes, stages) + self._pipeline(shapes)[:, None]
+        step = step_ticks(pace, share, grains(np.where(stages.count > 0, tail, 0.0)))
         one = np.ones((len(shapes), 1), np.int64)
         states = self._states(shapes, Shardings(3 * one, one, one.astype(bool)))
         need = states + self._activations(shapes, stages).min(axis=-1)
         return step, mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
 
-    def tables(self, shapes: Shapes) -> Tables:
+    def tables(self, shapes: Shapes, columns: Shardings | None = None) -> Tables:
         """Coefficients of every recomputation and sharding of every shape."""
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
-        columns = shardings(shapes, self.group, self.search)
-        full = (len(shapes), CLASSES, len(self.kinds), columns.zero.shape[1])
+        columns = columns or shardings(shapes, self.group, self.search)
         compute = self._compute(shapes)
         pace = compute[:, None, None, None] * self._charge()[:, None]
         exposed = self._tensor(shapes, stages) + self._pipeline(shapes)[:, None]
@@ -161,12 +164,11 @@ class Textbook:
         row = np.arange(len(shapes))
         busiest = np.where(stages.count > 0, exposed, -1.0).argmax(axis=-1)
         sent = exposed[row, busiest][:, None] + self._data(shapes, columns)
-        return Tables(
-            shapes, columns, stages, ticks(np.broadcast_to(pace, full)),
-            ticks(np.broadcast_to(exposed[..., None, None], full)), mebibytes(need),
-            ticks(np.repeat(sent[:, None, :], len(self.kinds), axis=1)),
-            ticks(shapes.microbatches * compute), busiest,
+        seconds = Seconds(
+            pace, exposed[..., None, None], need, sent[:, None, :],
+            shapes.microbatches * compute, busiest,
         )  # fmt: skip
+        return round_up(shapes, columns, stages, len(self.kinds), seconds)
 
     def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
         """Itemise one complete choice."""
@@ -215,8 +217,8 @@ class Textbook:
             has_embedding=bool(stages.has_embedding[0, stage]),
             has_head=bool(stages.has_head[0, stage]),
             recompute=self.kinds[kind],
-            microbatch_s=float(one.stage[0, stage, kind, choice.sharding]) * TICK_S,
-            drain_s=float(one.tail[0, stage, kind, choice.sharding]) * TICK_S,
+            microbatch_s=float(self._compute(shapes)[0] * self._charge()[kind]),
+            drain_s=float(one.tail[0, stage, kind, choice.sharding]) * GRAIN_S,
             memory=StageMemory(
                 **parts,
                 total_bytes=total,

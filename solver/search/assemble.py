@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..checks import Facts, judge, step_from_stages
-from ..cost.tables import Choice
+from ..cost.tables import Choice, Tables
 from ..cost.ticks import MIB, TICK_S
 from ..plan import Batch, Cost, Layout, Plan
 from .decision import Decision, column_of
 from .instance import SECONDS_PER_HOUR, Instance
 from .pricing import Priced
 
-ROUNDINGS = 3
-"""Ticks by which the integer step may exceed the floats: the fill's ceiling and float noise."""
+FLOAT_NOISE = 1e-12
+"""Relative error of sums of floats; the integers may exceed them by one rounding besides."""
 MILLION = 1e6
 
 
@@ -22,19 +22,34 @@ class DisagreementError(RuntimeError):
 
 
 def plan_of(instance: Instance, priced: Priced, decision: Decision, rank: int) -> Plan:
-    """Build the plan and check it again without the solver.
+    """Build a plan of the search and check it again without the solver.
 
     Raises
     ------
     DisagreementError
         Where step, memory or a limit differ from what the search used.
     """
-    row = priced.shapes.take(np.array([decision.row]))
-    tables = instance.cost.tables(row)
+    tables = instance.cost.tables(priced.shapes.take(np.array([decision.row])))
     column = column_of(tables, 0, decision.zero, decision.replicas)
-    choice = Choice(column, decision.recompute)
+    plan = judged_plan(instance, tables, Choice(column, decision.recompute), decision, rank)
+    broken = [c.id for c in plan.limits if not c.ok and c.id in instance.enabled]
+    if broken:
+        raise DisagreementError(f"the checks find {', '.join(broken)} broken in {decision}")
+    return plan
+
+
+def judged_plan(
+    instance: Instance, tables: Tables, choice: Choice, decision: Decision, rank: int
+) -> Plan:
+    """Build the plan of the single shape in ``tables``, every limit judged, kept or broken.
+
+    Raises
+    ------
+    DisagreementError
+        Where step or memory differ from the decision's.
+    """
     estimate = instance.cost.estimate(tables, 0, choice)
-    degrees = row.row(0)
+    degrees = tables.shapes.row(0)
     layout = layout_of(degrees, decision.zero, decision.replicas)
     batch = Batch(
         micro_batch=degrees["micro_batch"],
@@ -46,9 +61,6 @@ def plan_of(instance: Instance, priced: Priced, decision: Decision, rank: int) -
     facts = Facts(instance.job, instance.group, instance.limits, layout, batch, estimate, cost)
     checks = judge(facts)
     _second_opinion(instance, decision, facts)
-    broken = [c.id for c in checks if not c.ok and c.id in instance.enabled]
-    if broken:
-        raise DisagreementError(f"the checks find {', '.join(broken)} broken in {decision}")
     kinds = {s.recompute for s in estimate.stages}
     return Plan(
         rank=rank,
@@ -100,9 +112,9 @@ def cost_of(instance: Instance, step_s: float, held: int) -> Cost:
 
 
 def _second_opinion(instance: Instance, decision: Decision, facts: Facts) -> None:
-    again = step_from_stages(facts)
-    step = decision.step * TICK_S
-    if not step - ROUNDINGS * TICK_S <= again + 1e-9 * step <= step * (1 + 1e-8) + TICK_S:
+    again, step = step_from_stages(facts), decision.step * TICK_S
+    noise = FLOAT_NOISE * step
+    if not again - noise <= step <= again + noise + 2 * TICK_S:
         raise DisagreementError(f"step {step!r} s against {again!r} s for {decision}")
     need = -(-facts.estimate.peak_bytes // MIB)
     if abs(need - decision.memory) > 1:

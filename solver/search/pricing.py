@@ -7,13 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
+from ..cost.schedule import step_ticks
 from ..cost.shapes import Shapes
 from ..cost.tables import Tables
-from ..cost.ticks import IntArray
+from ..cost.ticks import MAX_TICKS, BoolArray, IntArray, whole_ticks
 from .instance import Instance
 
 BATCH = 48
 """Shapes priced in one call: enough to fill numpy's vectors, few enough to waste little."""
+
+LARGE = np.int64(2**55)
+"""Above every coefficient, and small enough to be added up."""
 
 NEVER = np.iinfo(np.int64).max
 """Bound of a shape that no choice makes legal."""
@@ -78,28 +82,38 @@ class Priced:
 
 
 def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArray]:
-    """Bound each shape's step and memory over the choices that keep the memory limit.
+    """Bound each shape's step and memory over the choices that keep memory and communication.
 
-    For every stage class the least time over its own choices that fit: the choices of different
-    classes may contradict each other, so this is a relaxation of what CP-SAT decides.
+    For every sharding and stage class the least of each quantity over the recomputations that keep
+    the limits. Classes and quantities may choose apart what the model couples, so this is a
+    relaxation of what CP-SAT decides.
     """
-    valid = tables.shardings.valid[:, None, None, :]
-    fits = np.broadcast_to(valid, tables.memory.shape)
+    fits = np.broadcast_to(tables.shardings.valid[:, None, None, :], tables.memory.shape)
     if "memory" in instance.enabled:
         fits = fits & (tables.memory <= instance.cost.capacity_mib)
-    present = tables.stages.count > 0
-    possible = (fits.any(axis=(2, 3)) | ~present).all(axis=1)
-    large = np.int64(2**55)
-    stage = np.where(fits, tables.stage, large).min(axis=(2, 3))
-    tail = np.where(fits, tables.tail, large).min(axis=(2, 3))
-    memory = np.where(fits, tables.memory, large).min(axis=(2, 3))
-    stage, tail, memory = (np.where(present, part, 0) for part in (stage, tail, memory))
-    s = tables.shapes
-    safe = np.where(possible[:, None], stage, 0)
-    slowest = safe.max(axis=1)
-    fill = -(-((safe * tables.stages.count).sum(axis=1) - slowest) // s.vpp)
-    step = s.microbatches * slowest + fill + np.where(possible, tail.max(axis=1), 0)
-    return (
-        np.where(possible, step, NEVER),
-        np.where(possible, memory.max(axis=1), NEVER),
+    if "communication" in instance.enabled:
+        fits = fits & _communicates(instance, tables)
+    able = fits.any(axis=2)  # (N, 4, Z)
+    present = tables.stages.count[:, :, None] > 0
+    possible = (able | ~present).all(axis=1)  # (N, Z)
+    pace, share, tail, memory = (
+        np.where(able & present, np.where(fits, part, LARGE).min(axis=2), 0).swapaxes(1, 2)
+        for part in (tables.pace, tables.share, tables.tail, tables.memory)
     )
+    # A class that is slow hides its traffic better: pace and tail of one choice, taken together.
+    both = np.where(able & present, np.where(fits, tables.pace + tables.tail, LARGE).min(axis=2), 0)
+    together = whole_ticks(both.max(axis=1) + share.sum(axis=2))
+    step = np.maximum(step_ticks(pace, share, tail), np.minimum(together, MAX_TICKS))
+    step = np.where(possible, step, NEVER).min(axis=1)
+    return step, np.where(possible, memory.max(axis=2), NEVER).min(axis=1)
+
+
+def _communicates(instance: Instance, tables: Tables) -> BoolArray:
+    """Mark the choices of each class that keep the communication limit, (N, 4, K, Z).
+
+    Only the busiest class is held to it.
+    """
+    allowance = instance.allowance(tables.compute)[:, None, None]
+    keeps = (tables.communication <= allowance)[:, None]
+    other = np.arange(tables.memory.shape[1])[None, :] != tables.busiest[:, None]
+    return np.asarray(keeps | other[:, :, None, None])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..cost.ticks import IntArray
+from ..degrees import distinct
 from .best_first import Searcher
 from .decision import Decision
 from .pricing import NEVER
@@ -16,9 +17,7 @@ AHEAD = 8
 def families(searcher: Searcher) -> IntArray:
     """Return one number a shape that layouts of the same TP, PP, CP, EP and GPUs share."""
     s = searcher.priced.shapes
-    keys = np.stack([s.tp, s.pp, s.cp, s.ep, s.gpus], axis=1)
-    _, inverse = np.unique(keys, axis=0, return_inverse=True)
-    return np.asarray(inverse.ravel())
+    return distinct(s.tp, s.pp, s.cp, s.ep, s.gpus)[1]
 
 
 def runners_up(

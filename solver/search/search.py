@@ -9,7 +9,7 @@ import numpy as np
 from ..cost.calibrated import Calibrated
 from ..cost.profile import FRAMEWORK_STACK, Profile, load_profile
 from ..cost.textbook_model import Textbook, textbook_search
-from ..job.job import PlanningProblem
+from ..job.job import PlanningProblem, Search
 from ..plan import Certificate, Plan, Result, Status
 from .assemble import plan_of
 from .best_first import Clock, Found, Searcher, Tally
@@ -39,8 +39,10 @@ def profile_of(problem: PlanningProblem) -> Profile:
     return load_profile(stack, problem.cluster.group.gpu.id)
 
 
-def instance_of(problem: PlanningProblem, goal: Goal | None = None) -> Instance:
-    """Return the search instance of a problem.
+def instance_of(
+    problem: PlanningProblem, goal: Goal | None = None, search: Search | None = None
+) -> Instance:
+    """Return the search instance of a problem, or of its twin with another goal or search.
 
     Raises
     ------
@@ -48,7 +50,8 @@ def instance_of(problem: PlanningProblem, goal: Goal | None = None) -> Instance:
         Where parts of the problem contradict each other, or ask what is not supported.
     """
     validate(problem)
-    group, search, limits = problem.cluster.group, problem.search, problem.limits
+    group, limits = problem.cluster.group, problem.limits
+    search = search or problem.search
     if problem.account.cost_model == "textbook":
         search = textbook_search(search)
         cost: Textbook | Calibrated = Textbook(problem.job, group, limits, search, problem.account)
