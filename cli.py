@@ -1,63 +1,40 @@
 """The command line: reads flags, calls the library, prints, exits; computes nothing.
 
 Results go to stdout, notes and errors to stderr. Exit codes (docs/exit-codes.md): 0 plan, 1 bug,
-2 bad input, 3 proved infeasible, 4 no plan in time, 5 not proved with --require-optimal, 6 a broken
-limit, 130 interrupted, 141 the reader of stdout went away.
+2 bad input, 3 proved infeasible, 4 no plan in time, 5 not proved under --require-optimal, 6 a
+broken limit, 130 interrupted, 141 nobody reads stdout any more. Imports of the library wait until
+a command needs them, so that --help stays fast.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:  # at run time every import waits for the command that needs it: --help is fast
+from solver.job.settings import SETTINGS, nested
+
+if TYPE_CHECKING:
     from solver.job.job import PlanningProblem
-    from solver.plan import Plan, Result
     from solver.report import Report
 
-BUG, BAD_INPUT, INFEASIBLE, NO_PLAN, UNPROVED, BROKEN = 1, 2, 3, 4, 5, 6
+BUG, BAD_INPUT, INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 1, 2, 3, 4, 5, 6
 INTERRUPTED, NO_READER = 130, 141
+EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 FORMATS = ("table", "json", "jsonl", "csv", "md")
 LOCAL_PROBLEM = "shardplan.yaml"
 DEBUG = "SHARDPLAN_DEBUG"
-Function = Callable[..., Any]
-
-# Flag, field of the problem file that it replaces, type, name of the value, help.
-SETTINGS: tuple[tuple[str, str, Any, str, str], ...] = (
-    ("--model", "model", str, "ID", "Model id, or a Hugging Face config.json."),
-    ("--cluster", "cluster", str, "NxGxGPU", "Nodes x GPUs a node x GPU, e.g. 8x8xH100."),
-    ("--gpus", "search.gpus", int, "N", "Use exactly so many GPUs."),
-    ("--max-gpus", "search.max_gpus", int, "N", "Use at most so many GPUs."),
-    ("--tokens", "training.tokens", str, "100B", "Tokens of the whole run."),
-    ("--global-batch", "training.global_batch", str, "1024seq", "Sequences or tokens (4Mtok)."),
-    ("--seq-len", "training.seq_len", int, "N", "Tokens a sequence."),
-    ("--precision", "training.precision", str, "bf16", "bf16, fp16, fp8, mxfp8 or nvfp4."),
-    ("--price", "cluster.price", str, "2.50", "USD per GPU-hour."),
-    ("--objective", "objective.minimise", str, "time|cost", "What to minimise."),
-    ("--pareto", "objective.pareto", bool, "", "Find the front of time, cost and GPUs."),
-    ("--top", "objective.top", int, "N", "Plans to return."),
-    ("--tolerance", "objective.tolerance", str, "3%", "Plans closer than this count as equal."),
-    ("--mem-headroom", "limits.mem_headroom", str, "10%", "Usable memory that stays free."),
-    ("--max-bubble", "limits.max_bubble", str, "15%", "Largest pipeline bubble."),
-    ("--max-comm", "limits.max_comm", str, "20%", "Largest communication over compute."),
-    ("--comm-metric", "limits.comm_metric", str, "exposed|total", "Communication to count."),
-    ("--deadline", "limits.deadline", str, "30d", "Longest run."),
-    ("--budget", "limits.budget", str, "50000", "Largest cost in USD."),
-    ("--cost-model", "cost_model", str, "calibrated|textbook", "Account of time and memory."),
-    ("--mfu", "mfu", str, "40%", "Utilisation that the textbook account takes."),
-    ("--charge-recompute", "charge_recompute", bool, "", "Textbook: recomputation costs a third."),
-    ("--profile", "profile", str, "NAME", "Fitted constants, by default the framework's."),
-    ("--framework", "framework", str, "megatron|fsdp", "Training framework."),
-)
+MOST_WORKERS = 256
+LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
 
 @dataclass(frozen=True)
@@ -74,21 +51,18 @@ class Out:
         """Print a report on stdout."""
         from solver.report import render
 
-        self.write(render(report, self.form, width=self._columns(), color=self._colored()))
+        at_terminal = self.width is None and sys.stdout.isatty()
+        width = shutil.get_terminal_size().columns if at_terminal else self.width
+        self.write(render(report, self.form, width=width, color=self._colored()))
 
     def write(self, text: str) -> None:
         """Print text on stdout."""
         click.echo(text, nl=False, color=self._colored())
 
     def note(self, text: str) -> None:
-        """Print one line on stderr unless --quiet."""
+        """Print a line on stderr unless --quiet."""
         if not self.quiet:
             click.echo(text, err=True)
-
-    def _columns(self) -> int | None:
-        if self.width is None and sys.stdout.isatty():
-            return shutil.get_terminal_size().columns
-        return self.width
 
     def _colored(self) -> bool:
         if self.color != "auto":
@@ -97,10 +71,23 @@ class Out:
 
 
 class Command(click.Command):
-    """A command whose every failure has an exit code and no traceback."""
+    """A command with the output flags, whose every failure has an exit code and no traceback."""
+
+    def __init__(self, *args: Any, forms: tuple[str, ...] = FORMATS, **given: Any) -> None:
+        output = (
+            click.Option(["--format", "form"], type=click.Choice(forms), default=forms[0],
+                         show_default=True, help="Form of the result."),
+            click.Option(["--width"], type=click.IntRange(20, 10_000), help="Columns of a table."),
+            click.Option(["--color"], type=click.Choice(("auto", "always", "never")),
+                         default="auto", show_default=True, help="Styles; auto heeds NO_COLOR."),
+            click.Option(["-q", "--quiet"], is_flag=True, help="No notes on stderr."),
+            click.Option(["-v", "--verbose"], count=True, help="-vv shows where a bug is."),
+        )  # fmt: skip
+        super().__init__(*args, **{**given, "params": [*given["params"], *output]})
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
+        ctx.obj = Out(**{key: ctx.params.pop(key) for key in Out.__dataclass_fields__})
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -111,8 +98,8 @@ class Command(click.Command):
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(NO_READER)
-        except Exception as error:  # noqa: BLE001 - a bug is reported in one line
-            ctx.exit(_failed(ctx, error))
+        except Exception as error:  # a bug is reported, never shown as a traceback
+            ctx.exit(_failed(ctx.obj, error))
 
 
 class Group(click.Group):
@@ -122,123 +109,54 @@ class Group(click.Group):
     group_class = type
 
 
-def _failed(ctx: click.Context, error: Exception) -> int:
+def _failed(out: Out, error: Exception) -> int:
     from topology.errors import InputError
 
     if isinstance(error, InputError):
         click.echo(str(error), err=True)
-        if ctx.params.get("form") == "json":
+        if out.form == "json":
             from solver.report.faults import errors_json
 
-            click.echo(errors_json(error), nl=False)
+            out.write(errors_json(error))
         return BAD_INPUT
-    if os.environ.get(DEBUG) or ctx.params.get("verbose", 0) > 1:
+    if os.environ.get(DEBUG) or out.verbose > 1:
         traceback.print_exception(error)
-    kind, text = type(error).__name__, " ".join(str(error).split())[:300]
-    click.echo(
-        f"internal error: {kind}: {text}. This is a bug; please report it with your input "
-        f"({DEBUG}=1 shows where).",
-        err=True,
-    )
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    report = f"This is a bug: please report it with your input ({DEBUG}=1 shows where)."
+    click.echo(f"internal error: {text}. {report}", err=True)
     return BUG
 
 
-def printing(forms: tuple[str, ...] = FORMATS) -> Callable[[Function], Function]:
-    """Give a command the output flags and pass them on as one `Out`."""
-
-    def decorate(function: Function) -> Function:
-        def call(**given: Any) -> Any:
-            keys = ("form", "width", "color", "quiet", "verbose")
-            return function(Out(**{key: given.pop(key) for key in keys}), **given)
-
-        call.__doc__, call.__name__ = function.__doc__, function.__name__
-        # A decorated function hands its own flags on to the command.
-        call.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-        options: tuple[Callable[[Function], Function], ...] = (
-            click.option("--format", "form", type=click.Choice(forms), default=forms[0],
-                         show_default=True, help="Form of the result."),
-            click.option("--width", type=click.IntRange(20, 10_000), help="Columns of tables."),
-            click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto",
-                         show_default=True, help="Styles; auto heeds NO_COLOR."),
-            click.option("-q", "--quiet", is_flag=True, help="No notes on stderr."),
-            click.option("-v", "--verbose", count=True, help="More notes; -vv shows tracebacks."),
-        )  # fmt: skip
-        for option in reversed(options):
-            call = option(call)
-        return call
-
-    return decorate
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
-def settings(function: Function) -> Function:
-    """Give a command one flag for each field of the problem that a flag may replace."""
-    for flag, _, kind, metavar, text in reversed(SETTINGS):
-        if kind is bool:
-            function = click.option(flag, is_flag=True, default=None, help=text)(function)
-        else:
-            function = click.option(flag, type=kind, metavar=metavar, help=text)(function)
-    argument = click.argument("problem", required=False, metavar="[PROBLEM.yaml]")
-    return argument(function)
-
-
-class Duration(click.ParamType):
-    """Seconds from ``60s``, ``5min`` or ``2h``."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        """Read the text."""
-        from topology.units import parse_duration
-
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def problem_params() -> list[click.Parameter]:
+    """Return the PROBLEM argument and one flag for each field that a flag may replace."""
+    argument = click.Argument(["problem"], required=False, metavar="[PROBLEM.yaml]")
+    flags = [
+        click.Option([_flag(s.name)], type=s.kind, is_flag=s.kind is bool, default=None,
+                     metavar=s.example or None, help=s.meaning)
+        for s in SETTINGS
+    ]  # fmt: skip
+    return [argument, *flags]
 
 
 def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
     """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example."""
     from solver.job.read import example_path, parse_problem, read_problem
 
-    overrides, flags = _overrides(given)
+    used = {s.field: s.name for s in SETTINGS if given.get(s.name) is not None}
+    overrides = nested({field: given[name] for field, name in used.items()})
+    flags = {field: _flag(name) for field, name in used.items()}
     if path is None and not Path(LOCAL_PROBLEM).is_file():
-        if {"model", "cluster"} <= overrides.keys():
+        if {"model", "cluster"} <= used.keys():
             return parse_problem("", overrides=overrides, flags=flags)
-        out.note("no PROBLEM given: the packaged example, Llama-3-70B on 64 H100")
+        out.note("no PROBLEM.yaml given: the packaged example, Llama-3-70B on 64 H100")
         return read_problem(example_path(), overrides, flags)
     if path is None:
-        out.note(f"no PROBLEM given: ./{LOCAL_PROBLEM}")
+        out.note(f"no PROBLEM.yaml given: ./{LOCAL_PROBLEM}")
     return read_problem(path or LOCAL_PROBLEM, overrides, flags)
-
-
-def _overrides(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Turn flags into nested values of the problem file and the flag that set each."""
-    overrides: dict[str, Any] = {}
-    flags: dict[str, str] = {}
-    for flag, field, _, _, _ in SETTINGS:
-        value = given.get(flag.removeprefix("--").replace("-", "_"))
-        if value is None:
-            continue
-        flags[field] = flag
-        section, _, key = field.partition(".")
-        if not key:
-            overrides[section] = value
-        elif section == "cluster" and section in overrides:
-            overrides[section] = _with_price(overrides[section], value)
-        else:
-            overrides.setdefault(section, {})[key] = value
-    return overrides, flags
-
-
-def _with_price(shorthand: str, price: str) -> Any:
-    """Spell ``8x8xH100`` out, so that a price finds room; what is wrong is left to the reader."""
-    from topology import ClusterSpec
-
-    try:
-        spec = ClusterSpec.model_validate(shorthand)
-    except ValueError:
-        return shorthand
-    return {**{key: getattr(spec, key) for key in spec.model_fields_set}, "price": price}
 
 
 @click.group(cls=Group, context_settings={"max_content_width": 100})
@@ -247,48 +165,160 @@ def main() -> None:
     """Find the proven-best way to split the training of a large model over GPUs."""
 
 
-@main.command("solve")
-@printing()
-@settings
-@click.option("--time-limit", type=Duration(), metavar="60s", help="Stop the search after this.")
-@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True,
-              help="CP-SAT threads; 1 gives the same bytes every time.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True,
-              help="Random seed of CP-SAT.")
+@main.command("solve", params=problem_params())
+@click.option("--time-limit", metavar="60s", help="Stop the search after this.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MOST_WORKERS),
+    default=1,
+    show_default=True,
+    help="CP-SAT threads; with 1 the same input gives the same bytes.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, LARGEST_SEED),
+    default=0,
+    show_default=True,
+    help="Random seed of CP-SAT.",
+)
 @click.option("--require-optimal", is_flag=True, help="Exit 5 where optimality is not proved.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan JSON here.")
-@click.option("--stats", type=click.Path(dir_okay=False), help="Write timings as JSON here.")
-@click.version_option(package_name="shardplan")  # fmt: skip
-def solve_command(out: Out, problem: str | None, **given: Any) -> None:
+@click.option("-o", "--output", type=click.Path(), help="Write the plan JSON to this file.")
+@click.option("--stats", type=click.Path(), help="Write timings as JSON to this file.")
+@click.version_option(package_name="shardplan")
+@click.pass_obj
+def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Find the best plan and prove it.
 
-    Without PROBLEM.yaml: ./shardplan.yaml, or flags alone (--model and --cluster), or the
-    packaged example. A flag replaces the value of the file.
-    """
+    Without PROBLEM.yaml it takes ./shardplan.yaml, or the flags alone (--model and --cluster), or
+    the packaged example. A flag replaces the value of the file.
+    """  # fmt: skip
+    from solver.job.named import seconds
+    from solver.report.files import write_whole
     from solver.report.plans import Run, plans_report
     from solver.report.render import to_json
 
-    asked = _read(out, problem, given)
-    start = time.perf_counter()
+    limit = seconds(given["time_limit"], "--time-limit")
+    asked, started = _read(out, problem, given), time.perf_counter()
     from solver.search.search import solve
 
-    seed, workers = given["seed"], given["workers"]
-    loaded = time.perf_counter()
-    result = solve(asked, seed=seed, workers=workers, time_limit_s=given["time_limit"])
-    seconds = time.perf_counter() - loaded
-    report = plans_report(asked, result, Run(seed, workers, seconds))
+    seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
+    result = solve(asked, seed=seed, workers=workers, time_limit_s=limit)
+    spent = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
+    report = plans_report(asked, result, Run(seed, workers, spent["solve_s"]))
     if given["output"]:
-        _write(given["output"], to_json(report.data))
+        write_whole(given["output"], to_json(report.data))
     if given["stats"]:
-        spent = {"import_s": loaded - start, "solve_s": seconds}
-        _write(given["stats"], to_json({**spent, **result.certificate.model_dump()}))
+        write_whole(
+            given["stats"], to_json({**spent, "certificate": result.certificate.model_dump()})
+        )
     out.show(report)
-    if not report.records:
-        out.note("\n".join(result.reasons) or "no plan")
-    sys.exit(_exit_code(result, given["require_optimal"]))
+    if not result.plans and out.form in ("csv", "jsonl"):
+        out.note("\n".join(("no plan", *result.reasons)))
+    unproved = result.status == "feasible" and given["require_optimal"]
+    sys.exit(UNPROVED if unproved else EXIT[result.status])
 
 
-def _exit_code(result: Result, require_optimal: bool) -> int:
-    unproved = UNPROVED if require_optimal else 0
-    codes = {"optimal": 0, "feasible": unproved, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
-    return codes[result.status]
+def layout_params() -> list[click.Parameter]:
+    """Return the flags of a command that looks at one layout."""
+    text = "e.g. tp=8,pp=4,dp=2,zero=1,micro_batch=1,recompute=full; dp fills the cluster."
+    rank = "Which plan, where PROBLEM.yaml is a plan JSON that solve -o wrote."
+    return [
+        *problem_params(),
+        click.Option(["--layout"], metavar="tp=8,…", help=text),
+        click.Option(["--rank"], type=click.IntRange(1), default=1, show_default=True, help=rank),
+    ]
+
+
+def _layout(out: Out, path: str | None, given: Mapping[str, Any]) -> tuple[PlanningProblem, Any]:
+    """Read the problem and the layout, both from a plan JSON where that is given."""
+    from solver.layout_check import LayoutRequest
+    from solver.report.layouts import parse_layout
+    from solver.report.stored import stored_plan
+
+    values = None if given["layout"] is None else parse_layout(given["layout"])
+    stored = None if path is None else stored_plan(path, given["rank"])
+    if stored is not None:
+        return stored[0], LayoutRequest(**(values or stored[1]))
+    if values is None:
+        raise click.UsageError("Missing option '--layout', e.g. --layout tp=8,pp=4,zero=1.")
+    return _read(out, path, given), LayoutRequest(**values)
+
+
+@main.command("check", params=layout_params())
+@click.pass_obj
+def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Estimate one layout and judge every limit; exit 6 where one is broken."""
+    from solver.layout_check import check
+    from solver.report.checked import broken, check_report
+
+    asked, layout = _layout(out, problem, given)
+    plan = check(asked, layout)
+    out.show(check_report(asked, plan))
+    sys.exit(BROKEN_LIMIT if broken(plan) else 0)
+
+
+@main.command("memory", params=layout_params())
+@click.pass_obj
+def memory_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Itemise the memory of one GPU of each stage of a layout."""
+    from solver.layout_check import check
+    from solver.report.checked import memory_report
+
+    asked, layout = _layout(out, problem, given)
+    out.show(memory_report(asked, check(asked, layout)))
+
+
+@main.command("ledger", params=layout_params())
+@click.pass_obj
+def ledger_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Write the textbook account of one layout out, every formula with its numbers."""
+    from solver.cost.ledger import ledger
+    from solver.cost.ledger.adapter import textbook_inputs
+    from solver.report.ledger import ledger_report
+
+    asked, layout = _layout(out, problem, given)
+    out.show(ledger_report(ledger(textbook_inputs(asked, layout.model_dump()))))
+
+
+models = Group("models", help="Known models, and models of your own.")
+hardware = Group("hardware", help="Known GPUs.")
+topology = Group("topology", help="Clusters as the planner sees them.")
+
+
+def look_up(
+    group: click.Group, name: str, target: str, text: str, *params: click.Parameter,
+    forms: tuple[str, ...] = FORMATS,
+) -> None:  # fmt: skip
+    """Add a command that shows what ``module:function`` of solver.report says of its params."""
+
+    def show(out: Out, /, **given: Any) -> None:
+        module, _, function = target.partition(":")
+        out.show(getattr(importlib.import_module(f"solver.report.{module}"), function)(**given))
+
+    callback = click.pass_obj(show)
+    group.add_command(Command(name, callback=callback, params=[*params], help=text, forms=forms))
+
+
+SEQ_LEN = click.Option(["--seq-len"], type=click.IntRange(1, 10**8), default=4096,
+                       show_default=True, help="Sequence length of the FLOPs.")  # fmt: skip
+SCHEMAS = click.Choice(("problem", "plan"))
+GRAPHS = ("tree", *FORMATS, "dot", "graphml")
+look_up(models, "list", "catalogue:list_models", "List the known models.")
+look_up(models, "show", "catalogue:show_model", "Show parameters by block and FLOPs of a model: "
+        "an id or a Hugging Face config.json.", click.Argument(["model"]), SEQ_LEN)  # fmt: skip
+look_up(models, "import", "catalogue:import_model", "Turn a Hugging Face config.json into the "
+        "model section of a problem file.", click.Argument(["config"]), forms=("yaml", "json"))  # fmt: skip
+look_up(hardware, "list", "catalogue:list_hardware", "List the known GPUs.")
+look_up(hardware, "show", "catalogue:show_hardware", "Show every figure of a GPU with its source.",
+        click.Argument(["gpu"]))  # fmt: skip
+look_up(topology, "show", "machine:show_topology", "Show the communication levels of a cluster: "
+        "8x8xH100 or a problem file.", click.Argument(["cluster"]), forms=GRAPHS)  # fmt: skip
+look_up(main, "schema", "schemas:show_schema", "Print the JSON Schema of problem files or plans.",
+        click.Argument(["what"], type=SCHEMAS), forms=("json",))  # fmt: skip
+for group in (models, hardware, topology):
+    main.add_command(group)
+
+
+def solve_main() -> None:
+    """Run the solve command, the console script ``solve``."""
+    solve_command.main(prog_name="solve")

@@ -79,8 +79,11 @@ class Report:
         For programs: what ``--format json`` prints, in base units.
     records
         The rows that ``jsonl`` and ``csv`` print.
+    texts
+        Forms of its own, by name: a tree, a graph, YAML; written when asked for.
     """
 
     blocks: tuple[Block, ...]
     data: Any
-    records: tuple[Mapping[str, Any], ...] = field(default=())
+    records: tuple[Mapping[str, Any], ...] = ()
+    texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)

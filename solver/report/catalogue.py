@@ -8,22 +8,22 @@ from typing import Any
 
 import yaml
 
-from topology.hardware import Gpu
+from topology.hardware import Gpu, gpus
 from topology.units import GIB, show_bandwidth, show_bytes, show_count
 
+from ..job.named import named_gpu, named_model
+from ..job.presets import models
 from ..job.transformer import Transformer
-from .blocks import Column, Facts, Report, Sheet
+from .blocks import Column, Facts, Plain, Report, Sheet
 from .cells import count, parameters, yes
 
-REFERENCE_SEQ_LEN = 4096
-"""Sequence length at which FLOPs are shown where none is given."""
 TRAINING = 3
 """Training FLOPs over those of a forward pass: the backward pass takes two more."""
 
 
-def models_report(known: Iterable[Transformer]) -> Report:
+def list_models() -> Report:
     """List the known models."""
-    rows = tuple(_model_row(model) for model in known)
+    rows = tuple(map(_model_row, models().values()))
     columns = (
         Column("id", "model", align="left"),
         Column("parameters", "parameters", parameters),
@@ -56,7 +56,12 @@ def _model_row(model: Transformer) -> dict[str, Any]:
     }
 
 
-def model_report(model: Transformer, seq_len: int = REFERENCE_SEQ_LEN) -> Report:
+def show_model(model: str, seq_len: int) -> Report:
+    """Report a model by id or config.json: parameters by block, FLOPs by both conventions."""
+    return model_report(named_model(model), seq_len)
+
+
+def model_report(model: Transformer, seq_len: int) -> Report:
     """Report one model: parameters by block, FLOPs by both conventions, the shape."""
     counts = dataclasses.asdict(model.parameters())
     times = {
@@ -72,9 +77,7 @@ def model_report(model: Transformer, seq_len: int = REFERENCE_SEQ_LEN) -> Report
         for block, number in times.items()
         if counts[block] * number
     )  # fmt: skip
-    flops = {
-        kind: TRAINING * model.flops_per_token(seq_len, kind) for kind in ("causal", "full")
-    }
+    flops = {kind: TRAINING * model.flops_per_token(seq_len, kind) for kind in ("causal", "full")}
     columns = (
         Column("block", "block", lambda name: name.replace("_", " "), align="left"),
         Column("each", "each", count),
@@ -110,15 +113,17 @@ def model_report(model: Transformer, seq_len: int = REFERENCE_SEQ_LEN) -> Report
     return Report((Facts(tuple(facts)), Sheet(columns, rows, "By block"), shape_line), data, rows)
 
 
-def model_yaml(model: Transformer) -> str:
-    """Write a model as the ``model:`` mapping of a problem file."""
-    shape = model.model_dump(mode="json", exclude_defaults=True)
-    return yaml.safe_dump({"model": shape}, sort_keys=False, allow_unicode=True)
+def import_model(config: str) -> Report:
+    """Write a config.json as the ``model:`` mapping of a problem file."""
+    model = named_model(config, "CONFIG")
+    data = {"model": model.model_dump(mode="json", exclude_defaults=True)}
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    return Report((Plain(text),), data, (data["model"],), {"yaml": lambda: text})
 
 
-def hardware_report(known: Iterable[Gpu]) -> Report:
+def list_hardware() -> Report:
     """List the known GPUs."""
-    rows = tuple(_gpu_row(gpu) for gpu in known)
+    rows = tuple(map(_gpu_row, gpus().values()))
     columns = (
         Column("id", "GPU", align="left"),
         Column("usable_bytes", "usable GiB", lambda v: f"{v / GIB:.1f}"),
@@ -163,6 +168,11 @@ def _gpu_row(gpu: Gpu) -> dict[str, Any]:
         "inter_bytes_per_s", "gpus_per_node", "training_measured",
     )  # fmt: skip
     return row | {name: getattr(gpu, name) for name in names}
+
+
+def show_hardware(gpu: str) -> Report:
+    """Report a GPU by id or alias, every figure with its source."""
+    return gpu_report(named_gpu(gpu))
 
 
 def gpu_report(gpu: Gpu) -> Report:

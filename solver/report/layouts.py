@@ -65,11 +65,17 @@ def _fault(key: str, value: str, values: Mapping[str, Any]) -> tuple[str, str, s
         return "SP101", "unknown key.", hint.strip()
     if key in values:
         return "SP114", "is given twice.", "Keep one."
-    if key == "recompute":
-        if value in RECOMPUTE:
-            return None
-        message = f"'{value[:40]}' unknown. Choose {', '.join(RECOMPUTE)}."
-        return "SP112", message, did_you_mean(value, RECOMPUTE)
+    return _kind_fault(value) if key == "recompute" else _degree_fault(key, value)
+
+
+def _kind_fault(value: str) -> tuple[str, str, str] | None:
+    if value in RECOMPUTE:
+        return None
+    message = f"'{value[:40]}' unknown. Choose {', '.join(RECOMPUTE)}."
+    return "SP112", message, did_you_mean(value, RECOMPUTE)
+
+
+def _degree_fault(key: str, value: str) -> tuple[str, str, str] | None:
     if not re.fullmatch(r"[0-9]{1,9}", value):
         return "SP114", f"needs a whole number, got '{value[:40]}'.", f"Write e.g. {key}=1."
     low, high = (0, _ZERO_STAGES) if key == "zero" else (1, MAX_GPUS)

@@ -10,7 +10,7 @@ from topology.units import show_bytes, show_seconds, show_usd
 from ..checklist import Check
 from ..cost.ledger import Ledger, Line
 from .blocks import Block, Column, Facts, Report, Sheet
-from .cells import figures, percent1
+from .cells import percent1
 
 LEDGER_SCHEMA = "shardplan.ledger/1"
 
@@ -69,16 +69,11 @@ def quantity(line: Line) -> str:
     value = line.value
     if isinstance(value, str):
         return value
-    shown = {
-        "B": lambda v: f"{show_bytes(v)} = {show_bytes(v, binary=True)}",
-        "s": show_seconds,
-        "FLOP": lambda v: f"{v:.3g} FLOP",
-        "USD": show_usd,
-        "share": percent1,
-        "GPU-h": lambda v: f"{v:,.0f} GPU-h",
-        "parameters": lambda v: f"{v:,.0f}",
-    }.get(line.unit, lambda v: f"{figures(v)} {line.unit}")
-    return shown(value)
+    if line.unit == "B":
+        return f"{show_bytes(value)} = {show_bytes(value, binary=True)}"
+    if line.unit == "FLOP":
+        return f"{value:.3g} FLOP"
+    return str(measure(value, line.unit))
 
 
 def checks_data(checks: tuple[Check, ...]) -> list[dict[str, Any]]:
@@ -114,6 +109,10 @@ def checks_sheet(checks: tuple[Check, ...]) -> Sheet:
     return Sheet(columns, rows, "Checklist and red flags", styles)
 
 
+_PLAIN_FROM = 1000
+"""Decimals say nothing from here on."""
+
+
 def measure(value: float | None, unit: str) -> str | None:
     """Show a value in the unit of a check or a limit."""
     if value is None:
@@ -126,5 +125,6 @@ def measure(value: float | None, unit: str) -> str | None:
         return show_seconds(value)
     if unit == "USD":
         return show_usd(value)
-    number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+    whole = float(value).is_integer() or abs(value) >= _PLAIN_FROM
+    number = f"{value:,.0f}" if whole else f"{value:,.2f}"
     return f"{number} {unit}".strip()

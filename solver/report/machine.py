@@ -9,8 +9,10 @@ from topology.cluster import Cluster, NodeGroup
 from topology.levels import Level, levels
 from topology.units import show_bandwidth, show_seconds
 
-from .blocks import Column, Facts, Plain, Report, Sheet
+from ..job.named import named_cluster
+from .blocks import Column, Facts, Report, Sheet
 from .cells import count
+from .graphs import to_dot, to_graphml
 
 _TITLES = {
     "nvlink": "NVLink domain",
@@ -20,8 +22,13 @@ _TITLES = {
 }
 
 
-def topology_report(cluster: Cluster, *, tree: bool = False) -> Report:
-    """Report levels with bandwidth per GPU and direction; ``tree`` draws them as a tree."""
+def show_topology(cluster: str) -> Report:
+    """Report a cluster by shorthand or file."""
+    return topology_report(named_cluster(cluster))
+
+
+def topology_report(cluster: Cluster) -> Report:
+    """Report levels with bandwidth per GPU and direction, as a table, a tree or the graph."""
     rows = tuple(row for n, group in enumerate(cluster.groups) for row in _level_rows(group, n))
     columns = (
         Column("group", "group", count, usual="0"),
@@ -34,7 +41,7 @@ def topology_report(cluster: Cluster, *, tree: bool = False) -> Report:
     assumed = tuple(_assumed(cluster.groups))
     heading = Facts((("Cluster", f"{cluster.name}: {cluster.gpus:,} GPUs in {cluster.nodes:,} "
                                  f"nodes"),))  # fmt: skip
-    body = Plain(draw_tree(cluster)) if tree else Sheet(columns, rows, "Levels, inner to outer")
+    body = Sheet(columns, rows, "Levels, inner to outer")
     notes = (Facts(assumed, "Taken, not given"),) if assumed else ()
     data = {
         "name": cluster.name,
@@ -42,7 +49,12 @@ def topology_report(cluster: Cluster, *, tree: bool = False) -> Report:
         "nodes": cluster.nodes,
         "groups": [_group_data(group) for group in cluster.groups],
     }
-    return Report((heading, body, *notes), data, rows)
+    texts = {
+        "tree": lambda: draw_tree(cluster) + "\n",
+        "dot": lambda: to_dot(cluster),
+        "graphml": lambda: to_graphml(cluster),
+    }
+    return Report((heading, body, *notes), data, rows, texts)
 
 
 def _level_rows(group: NodeGroup, number: int) -> Iterable[dict[str, Any]]:

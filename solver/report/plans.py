@@ -139,13 +139,18 @@ def _advised(result: Result) -> tuple[object, ...] | None:
 
 
 def _legend(problem: PlanningProblem, result: Result) -> str:
+    near = percent(tolerance(problem, result))
     metric = "exposed" if problem.limits.comm_metric == "exposed" else "all"
-    return (
-        f"{WINNER} optimum   {ADVISED} recommended (fewest axes)   {CLOSE} within "
-        f"{percent(tolerance(problem, result))} of it: equal for this profile   * default, not given   "
-        f"DP×shard replicas × shard group   µB micro-batch   GA gradient accumulation steps   "
-        f"comm {metric} communication over compute"
+    parts = (
+        f"{WINNER} optimum",
+        f"{ADVISED} recommended: fewest axes within {near}",
+        f"{CLOSE} within {near}: equal for this profile",
+        "DP×shard = replicas × shard group",
+        "µB micro-batch",
+        "GA gradient accumulation steps",
+        f"comm {metric} communication over compute",
     )
+    return " · ".join(parts)
 
 
 def _why(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:

@@ -30,7 +30,7 @@ def render(report: Report, form: str, *, width: int | None = None, color: bool =
     report
         What to write.
     form
-        One of `FORMATS`.
+        One of `FORMATS`, or of the report's own texts.
     width
         Columns that a table may take; None lets it have what it needs.
     color
@@ -40,6 +40,8 @@ def render(report: Report, form: str, *, width: int | None = None, color: bool =
     -------
     The text, with a newline at the end unless it is empty.
     """
+    if form in report.texts:
+        return report.texts[form]()
     if form == "table":
         return _table(report.blocks, width, color)
     return _WRITERS[form](report)

@@ -6,9 +6,15 @@ from typing import Any
 
 from ..job.schema import ProblemSpec
 from ..plan import Result
+from .blocks import Report
 from .resolved import PLAN_SCHEMA
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def show_schema(what: str) -> Report:
+    """Report the schema of ``problem`` or ``plan``."""
+    return Report((), problem_schema() if what == "problem" else plan_schema())
 
 
 def problem_schema() -> dict[str, Any]:

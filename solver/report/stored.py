@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from topology.cluster import NodeGroup
 from topology.errors import InputError, Problem
 from topology.hardware import find_gpu
+from topology.source import read_text
 
 from ..job.job import PlanningProblem
 from ..job.read import parse_problem
@@ -21,8 +22,20 @@ from .resolved import PLAN_SCHEMA
 _PREFIX = "shardplan."
 
 
+def stored_plan(path: str, rank: int = 1) -> tuple[PlanningProblem, dict[str, Any]] | None:
+    """Read a plan JSON; None where the file is something else, such as a problem file.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, or see `read_plan`.
+    """
+    text = read_text(path)
+    return read_plan(text, path, rank) if is_plan(text) else None
+
+
 def is_plan(text: str) -> bool:
-    """Whether a text is a plan JSON and not a problem file."""
+    """Whether a text is JSON of this tool and not a problem file."""
     return text.lstrip()[:1] == "{" and f'"{_PREFIX}' in text and _loaded(text) is not None
 
 
@@ -75,7 +88,11 @@ def read_plan(text: str, path: str, rank: int = 1) -> tuple[PlanningProblem, dic
     except (ValidationError, ValueError):
         hint = "Solve again, or give --layout."
         raise fault(f"plans[{rank - 1}]", "SP100", "is damaged.", hint) from None
-    problem = parse_problem(json.dumps(data.get("problem")), path)
+    if plan.recompute == "mixed":
+        hint = "Give --layout with one kind, e.g. recompute=full."
+        message = "recomputes differently from stage to stage, which cannot be checked again yet."
+        raise fault(f"plans[{rank - 1}]", "SP115", message, hint)
+    problem = parse_problem(json.dumps(data.get("problem")), f"{path}, problem")
     return _with_assumptions(problem, data.get("assumptions")), layout_values(plan)
 
 

@@ -23,7 +23,7 @@ def textbook_inputs(problem: PlanningProblem, layout: Mapping[str, Any]) -> Text
     problem
         The problem; a preset's stated round parameter count replaces the exact one.
     layout
-        Degrees as ``--layout`` names them (`solver.report.layouts`); ZeRO 3 by default.
+        Degrees as ``--layout`` names them; ``dp`` None fills the machine.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def textbook_inputs(problem: PlanningProblem, layout: Mapping[str, Any]) -> Text
                 "charge_recompute": problem.account.charge_recompute,
             },
             "machine": _machine(problem.cluster.group),
-            "layout": _layout(layout),
+            "layout": _layout(layout, problem.cluster.gpus),
             "limits": {
                 "mem_headroom": problem.limits.mem_headroom,
                 "max_bubble": min(problem.limits.max_bubble, _BELOW_ONE),
@@ -102,11 +102,13 @@ def _machine(group: NodeGroup) -> dict[str, Any]:
     }
 
 
-def _layout(layout: Mapping[str, Any]) -> dict[str, Any]:
+def _layout(layout: Mapping[str, Any], gpus: int) -> dict[str, Any]:
     kept = ("tp", "pp", "vpp", "dp", "zero", "micro_batch", "recompute")
     values = {key: layout[key] for key in kept if key in layout}
+    if values.get("dp") is None:
+        values["dp"] = max(gpus // (values.get("tp", 1) * values.get("pp", 1)), 1)
     replicas = layout.get("dp_replicate", 1)
     # What does not divide is left for the account's own check, which names both numbers.
     if replicas > 1:
-        values["dp_shard"] = max(values.get("dp", 1) // replicas, 1)
+        values["dp_shard"] = max(values["dp"] // replicas, 1)
     return values
