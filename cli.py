@@ -2,8 +2,7 @@
 
 Results go to stdout, notes and errors to stderr. Exit codes (docs/exit-codes.md): 0 plan, 1 bug,
 2 bad input, 3 proved infeasible, 4 no plan in time, 5 not proved under --require-optimal, 6 a
-broken limit, 130 interrupted, 141 nobody reads stdout any more. Imports of the library wait until
-a command needs them, so that --help stays fast.
+broken limit, 130 interrupted, 141 nobody reads stdout. Imports wait until a command needs them.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLA
 FORMATS = ("table", "json", "jsonl", "csv", "md")
 LOCAL_PROBLEM = "shardplan.yaml"
 DEBUG = "SHARDPLAN_DEBUG"
-MOST_WORKERS = 256
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
 
@@ -51,23 +49,17 @@ class Out:
         """Print a report on stdout."""
         from solver.report import render
 
-        at_terminal = self.width is None and sys.stdout.isatty()
-        width = shutil.get_terminal_size().columns if at_terminal else self.width
-        self.write(render(report, self.form, width=width, color=self._colored()))
-
-    def write(self, text: str) -> None:
-        """Print text on stdout."""
-        click.echo(text, nl=False, color=self._colored())
+        at_terminal = sys.stdout.isatty()
+        columns = shutil.get_terminal_size().columns if at_terminal else None
+        auto = at_terminal and not os.environ.get("NO_COLOR")
+        color = auto if self.color == "auto" else self.color == "always"
+        text = render(report, self.form, width=self.width or columns, color=color)
+        click.echo(text, nl=False, color=color)
 
     def note(self, text: str) -> None:
         """Print a line on stderr unless --quiet."""
         if not self.quiet:
             click.echo(text, err=True)
-
-    def _colored(self) -> bool:
-        if self.color != "auto":
-            return self.color == "always"
-        return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 class Command(click.Command):
@@ -106,7 +98,6 @@ class Group(click.Group):
     """A group of such commands."""
 
     command_class = Command
-    group_class = type
 
 
 def _failed(out: Out, error: Exception) -> int:
@@ -117,13 +108,12 @@ def _failed(out: Out, error: Exception) -> int:
         if out.form == "json":
             from solver.report.faults import errors_json
 
-            out.write(errors_json(error))
+            click.echo(errors_json(error), nl=False)
         return BAD_INPUT
     if os.environ.get(DEBUG) or out.verbose > 1:
         traceback.print_exception(error)
-    text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    report = f"This is a bug: please report it with your input ({DEBUG}=1 shows where)."
-    click.echo(f"internal error: {text}. {report}", err=True)
+    text = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
+    click.echo(f"{text}. A bug: please report it with the input ({DEBUG}=1: where).", err=True)
     return BUG
 
 
@@ -144,19 +134,20 @@ def problem_params() -> list[click.Parameter]:
 
 def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
     """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example."""
-    from solver.job.read import example_path, parse_problem, read_problem
+    from solver.job.read import example_path, parse_problem
+    from solver.report.stored import read_problem_or_plan
 
     used = {s.field: s.name for s in SETTINGS if given.get(s.name) is not None}
     overrides = nested({field: given[name] for field, name in used.items()})
     flags = {field: _flag(name) for field, name in used.items()}
-    if path is None and not Path(LOCAL_PROBLEM).is_file():
-        if {"model", "cluster"} <= used.keys():
-            return parse_problem("", overrides=overrides, flags=flags)
-        out.note("no PROBLEM.yaml given: the packaged example, Llama-3-70B on 64 H100")
-        return read_problem(example_path(), overrides, flags)
+    local = Path(LOCAL_PROBLEM).is_file()
+    if path is None and not local and {"model", "cluster"} <= used.keys():
+        return parse_problem("", overrides=overrides, flags=flags)
     if path is None:
-        out.note(f"no PROBLEM.yaml given: ./{LOCAL_PROBLEM}")
-    return read_problem(path or LOCAL_PROBLEM, overrides, flags)
+        example = "the packaged example, Llama-3-70B on 64 H100"
+        out.note(f"no PROBLEM.yaml given: {f'./{LOCAL_PROBLEM}' if local else example}")
+    found = LOCAL_PROBLEM if local else example_path()
+    return read_problem_or_plan(found if path is None else path, overrides, flags)
 
 
 @click.group(cls=Group, context_settings={"max_content_width": 100})
@@ -165,25 +156,19 @@ def main() -> None:
     """Find the proven-best way to split the training of a large model over GPUs."""
 
 
-@main.command("solve", params=problem_params())
-@click.option("--time-limit", metavar="60s", help="Stop the search after this.")
-@click.option(
-    "--workers",
-    type=click.IntRange(1, MOST_WORKERS),
-    default=1,
-    show_default=True,
-    help="CP-SAT threads; with 1 the same input gives the same bytes.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, LARGEST_SEED),
-    default=0,
-    show_default=True,
-    help="Random seed of CP-SAT.",
-)
-@click.option("--require-optimal", is_flag=True, help="Exit 5 where optimality is not proved.")
-@click.option("-o", "--output", type=click.Path(), help="Write the plan JSON to this file.")
-@click.option("--stats", type=click.Path(), help="Write timings as JSON to this file.")
+SOLVE_FLAGS = (
+    click.Option(["--time-limit"], metavar="60s", help="Stop the search after this."),
+    click.Option(["--workers"], type=click.IntRange(1, 256), default=1, show_default=True,
+                 help="CP-SAT threads; with 1 the same input gives the same bytes."),
+    click.Option(["--seed"], type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True,
+                 help="Random seed of CP-SAT."),
+    click.Option(["--require-optimal"], is_flag=True, help="Exit 5 where nothing is proved."),
+    click.Option(["-o", "--output"], type=click.Path(), help="Write the plan JSON to a file."),
+    click.Option(["--stats"], type=click.Path(), help="Write timings as JSON to a file."),
+)  # fmt: skip
+
+
+@main.command("solve", params=[*problem_params(), *SOLVE_FLAGS])
 @click.version_option(package_name="shardplan")
 @click.pass_obj
 def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
@@ -191,7 +176,7 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
 
     Without PROBLEM.yaml it takes ./shardplan.yaml, or the flags alone (--model and --cluster), or
     the packaged example. A flag replaces the value of the file.
-    """  # fmt: skip
+    """
     from solver.job.named import seconds
     from solver.report.files import write_whole
     from solver.report.plans import Run, plans_report
@@ -203,14 +188,13 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
 
     seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
     result = solve(asked, seed=seed, workers=workers, time_limit_s=limit)
-    spent = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
+    spent: dict[str, Any] = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
     report = plans_report(asked, result, Run(seed, workers, spent["solve_s"]))
     if given["output"]:
         write_whole(given["output"], to_json(report.data))
     if given["stats"]:
-        write_whole(
-            given["stats"], to_json({**spent, "certificate": result.certificate.model_dump()})
-        )
+        spent["certificate"] = result.certificate.model_dump()
+        write_whole(given["stats"], to_json(spent))
     out.show(report)
     if not result.plans and out.form in ("csv", "jsonl"):
         out.note("\n".join(("no plan", *result.reasons)))
@@ -221,26 +205,20 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
 def layout_params() -> list[click.Parameter]:
     """Return the flags of a command that looks at one layout."""
     text = "e.g. tp=8,pp=4,dp=2,zero=1,micro_batch=1,recompute=full; dp fills the cluster."
-    rank = "Which plan, where PROBLEM.yaml is a plan JSON that solve -o wrote."
-    return [
-        *problem_params(),
-        click.Option(["--layout"], metavar="tp=8,…", help=text),
-        click.Option(["--rank"], type=click.IntRange(1), default=1, show_default=True, help=rank),
-    ]
+    layout = click.Option(["--layout"], metavar="tp=8,…", help=text)
+    text = "Which plan, where PROBLEM.yaml is a plan JSON that solve -o wrote."
+    rank = click.Option(["--rank"], type=click.IntRange(1), default=1, show_default=True, help=text)
+    return [*problem_params(), layout, rank]
 
 
 def _layout(out: Out, path: str | None, given: Mapping[str, Any]) -> tuple[PlanningProblem, Any]:
-    """Read the problem and the layout, both from a plan JSON where that is given."""
+    """Read the problem and the layout, from a flag or from a plan JSON."""
     from solver.layout_check import LayoutRequest
     from solver.report.layouts import parse_layout
-    from solver.report.stored import stored_plan
+    from solver.report.stored import stored_layout
 
-    values = None if given["layout"] is None else parse_layout(given["layout"])
-    stored = None if path is None else stored_plan(path, given["rank"])
-    if stored is not None:
-        return stored[0], LayoutRequest(**(values or stored[1]))
-    if values is None:
-        raise click.UsageError("Missing option '--layout', e.g. --layout tp=8,pp=4,zero=1.")
+    text, rank = given["layout"], given["rank"]
+    values = stored_layout(path, rank) if text is None else parse_layout(text)
     return _read(out, path, given), LayoutRequest(**values)
 
 
@@ -280,11 +258,6 @@ def ledger_command(out: Out, /, problem: str | None, **given: Any) -> None:
     out.show(ledger_report(ledger(textbook_inputs(asked, layout.model_dump()))))
 
 
-models = Group("models", help="Known models, and models of your own.")
-hardware = Group("hardware", help="Known GPUs.")
-topology = Group("topology", help="Clusters as the planner sees them.")
-
-
 def look_up(
     group: click.Group, name: str, target: str, text: str, *params: click.Parameter,
     forms: tuple[str, ...] = FORMATS,
@@ -299,22 +272,25 @@ def look_up(
     group.add_command(Command(name, callback=callback, params=[*params], help=text, forms=forms))
 
 
+models = Group("models", help="Known models, and models of your own.")
+hardware = Group("hardware", help="Known GPUs.")
+topology = Group("topology", help="Clusters as the planner sees them.")
 SEQ_LEN = click.Option(["--seq-len"], type=click.IntRange(1, 10**8), default=4096,
                        show_default=True, help="Sequence length of the FLOPs.")  # fmt: skip
-SCHEMAS = click.Choice(("problem", "plan"))
-GRAPHS = ("tree", *FORMATS, "dot", "graphml")
+WHAT = click.Argument(["what"], type=click.Choice(("problem", "plan")))
+MODEL, CONFIG, GPU, CLUSTER = (click.Argument([n]) for n in ("model", "config", "gpu", "cluster"))
+YAML, GRAPHS = ("yaml", "json"), ("tree", *FORMATS, "dot", "graphml")
+SHOW_MODEL = "Show the parameters by block and the FLOPs of an id or a Hugging Face config.json."
+IMPORT = "Turn a Hugging Face config.json into the model section of a problem file."
+LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
+SCHEMA = "Print the JSON Schema of problem files or plans."
 look_up(models, "list", "catalogue:list_models", "List the known models.")
-look_up(models, "show", "catalogue:show_model", "Show parameters by block and FLOPs of a model: "
-        "an id or a Hugging Face config.json.", click.Argument(["model"]), SEQ_LEN)  # fmt: skip
-look_up(models, "import", "catalogue:import_model", "Turn a Hugging Face config.json into the "
-        "model section of a problem file.", click.Argument(["config"]), forms=("yaml", "json"))  # fmt: skip
+look_up(models, "show", "catalogue:show_model", SHOW_MODEL, MODEL, SEQ_LEN)
+look_up(models, "import", "catalogue:import_model", IMPORT, CONFIG, forms=YAML)
 look_up(hardware, "list", "catalogue:list_hardware", "List the known GPUs.")
-look_up(hardware, "show", "catalogue:show_hardware", "Show every figure of a GPU with its source.",
-        click.Argument(["gpu"]))  # fmt: skip
-look_up(topology, "show", "machine:show_topology", "Show the communication levels of a cluster: "
-        "8x8xH100 or a problem file.", click.Argument(["cluster"]), forms=GRAPHS)  # fmt: skip
-look_up(main, "schema", "schemas:show_schema", "Print the JSON Schema of problem files or plans.",
-        click.Argument(["what"], type=SCHEMAS), forms=("json",))  # fmt: skip
+look_up(hardware, "show", "catalogue:show_hardware", "Show figures with their sources.", GPU)
+look_up(topology, "show", "machine:show_topology", LEVELS, CLUSTER, forms=GRAPHS)
+look_up(main, "schema", "schemas:show_schema", SCHEMA, WHAT, forms=("json",))
 for group in (models, hardware, topology):
     main.add_command(group)
 

@@ -88,7 +88,11 @@ def account(problem: PlanningProblem) -> str:
     given = problem.account
     if given.cost_model == "textbook":
         charged = "charged at 1/3" if given.charge_recompute else "not charged"
-        return f"textbook · MFU {percent(given.mfu)} taken as given · recomputation {charged}"
+        memory = show_bytes(problem.cluster.groups[0].gpu.memory_bytes)
+        return (
+            f"textbook · MFU {percent(given.mfu)} taken as given · recomputation {charged} · "
+            f"{memory} of the data sheet · all communication counted"
+        )
     stack = given.profile or FRAMEWORK_STACK[problem.framework]
     profile = load_profile(stack, problem.cluster.groups[0].gpu.id)
     error = f"expected error of a step {percent(profile.stack.expected_error)}"

@@ -60,7 +60,8 @@ def plans_data(problem: PlanningProblem, result: Result) -> dict[str, Any]:
 
 
 def _record(plan: Plan, result: Result) -> dict[str, Any]:
-    return {**plan_record(plan), "recommended": _identity(plan) == _advised(result)}
+    advised = _identity(plan) == _advised(result)
+    return {**plan_record(plan), "recommended": advised, "measured": result.measured}
 
 
 def _header(problem: PlanningProblem, result: Result, run: Run) -> Facts:
@@ -196,9 +197,14 @@ def memory_line(plan: Plan) -> str:
     )
 
 
+_INVISIBLE = 1e-5
+"""Parts of a step below this share are roundings of the search's integers."""
+
+
 def step_line(plan: Plan) -> str:
     """Write the step as the sum of its parts, hidden communication beside it."""
     time = plan.estimate.time
+    visible = time.step_s * _INVISIBLE
     parts = [
         ("compute", time.compute_s),
         ("recomputation", time.recompute_s),
@@ -207,7 +213,7 @@ def step_line(plan: Plan) -> str:
         ("optimizer", time.optimizer_s),
         ("overhead", time.overhead_s),
     ]
-    total = " + ".join(f"{name} {show_seconds(part)}" for name, part in parts if part)
+    total = " + ".join(f"{name} {show_seconds(part)}" for name, part in parts if part > visible)
     hidden = [
         f"{axis.upper()} {show_seconds(part.total_s - part.exposed_s)}"
         for axis, part in _used(plan)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from topology.cluster import NodeGroup
 from topology.errors import InputError, Problem
@@ -22,16 +22,55 @@ from .resolved import PLAN_SCHEMA
 _PREFIX = "shardplan."
 
 
-def stored_plan(path: str, rank: int = 1) -> tuple[PlanningProblem, dict[str, Any]] | None:
-    """Read a plan JSON; None where the file is something else, such as a problem file.
+def read_problem_or_plan(
+    path: str | Path, overrides: Mapping[str, Any], flags: Mapping[str, str]
+) -> PlanningProblem:
+    """Read a problem file, or the problem inside a plan JSON; see `solver.job.read.read_problem`.
 
     Raises
     ------
     InputError
-        Where the file cannot be read, or see `read_plan`.
+        With every fault of the file.
     """
     text = read_text(path)
-    return read_plan(text, path, rank) if is_plan(text) else None
+    if not is_plan(text):
+        return parse_problem(text, str(path), overrides, flags)
+    data = _plan_data(text, str(path))
+    inside = json.dumps(data.get("problem"))
+    problem = parse_problem(inside, f"{path}, problem", overrides, flags)
+    changed = {field.partition(".")[0] for field in flags}
+    return problem if "cluster" in changed else _with_assumptions(problem, data.get("assumptions"))
+
+
+def stored_layout(path: str | None, rank: int = 1) -> dict[str, Any]:
+    """Read the layout of one plan of a plan JSON.
+
+    Parameters
+    ----------
+    path
+        The file; None, and any other kind of file, has no layout.
+    rank
+        Which of its plans.
+
+    Returns
+    -------
+    Values under the keys of `layouts.parse_layout`.
+
+    Raises
+    ------
+    InputError
+        SP113 where there is no layout, or no plan of that rank; SP100 for a damaged file.
+    """
+    text = "" if path is None else read_text(path)
+    if path is None or not is_plan(text):
+        hint = "Write e.g. --layout tp=8,pp=4,zero=1, or name a plan JSON that solve -o wrote."
+        raise InputError(Problem("--layout", 0, 0, "", "SP113", "is missing.", hint))
+    plan = _plan_of(_plan_data(text, path), path, rank)
+    if plan.recompute == "mixed":
+        hint = "Give --layout with one kind, e.g. recompute=full."
+        message = "recomputes differently from stage to stage, which cannot be checked again yet."
+        raise InputError(Problem(path, 0, 0, f"plans[{rank - 1}]", "SP115", message, hint))
+    return layout_values(plan)
 
 
 def is_plan(text: str) -> bool:
@@ -49,51 +88,27 @@ def _loaded(text: str) -> dict[str, Any] | None:
     return data
 
 
-def read_plan(text: str, path: str, rank: int = 1) -> tuple[PlanningProblem, dict[str, Any]]:
-    """Read the text of a plan JSON.
-
-    Parameters
-    ----------
-    text
-        What ``solve -o`` wrote.
-    path
-        Name for messages.
-    rank
-        Which of its plans.
-
-    Returns
-    -------
-    The problem, and the layout under the keys of `layouts.parse_layout`.
-
-    Raises
-    ------
-    InputError
-        SP117 for another schema, SP100 for a damaged file, SP113 for a rank that it does not have.
-    """
-
-    def fault(field: str, code: str, message: str, hint: str) -> InputError:
-        return InputError(Problem(path, 0, 0, field, code, message, hint))
-
+def _plan_data(text: str, path: str) -> dict[str, Any]:
     data = _loaded(text) or {}
     if data.get("schema") != PLAN_SCHEMA:
         message = f"'{str(data.get('schema'))[:60]}' is not {PLAN_SCHEMA}."
-        raise fault("schema", "SP117", message, "Name a file that `solve -o` wrote.")
+        hint = "Name a file that solve -o wrote."
+        raise InputError(Problem(path, 0, 0, "schema", "SP117", message, hint))
+    return data
+
+
+def _plan_of(data: Mapping[str, Any], path: str, rank: int) -> Plan:
     plans = data.get("plans")
     entries = plans if isinstance(plans, list) else []
     if not 1 <= rank <= len(entries):
         message = f"holds {len(entries)} plans, no plan {rank}."
-        raise fault("plans", "SP113", message, "Choose another --rank, or solve again.")
+        hint = "Choose another --rank, or solve again."
+        raise InputError(Problem(path, 0, 0, "plans", "SP113", message, hint))
     try:
-        plan = Plan.model_validate_json(json.dumps(entries[rank - 1]))
-    except (ValidationError, ValueError):
-        hint = "Solve again, or give --layout."
-        raise fault(f"plans[{rank - 1}]", "SP100", "is damaged.", hint) from None
-    if plan.recompute == "mixed":
-        hint = "Give --layout with one kind, e.g. recompute=full."
-        message = "recomputes differently from stage to stage, which cannot be checked again yet."
-        raise fault(f"plans[{rank - 1}]", "SP115", message, hint)
-    problem = parse_problem(json.dumps(data.get("problem")), f"{path}, problem")
-    return _with_assumptions(problem, data.get("assumptions")), layout_values(plan)
+        return Plan.model_validate_json(json.dumps(entries[rank - 1]))
+    except ValueError:
+        field, hint = f"plans[{rank - 1}]", "Solve again, or give --layout."
+        raise InputError(Problem(path, 0, 0, field, "SP100", "is damaged.", hint)) from None
 
 
 def _with_assumptions(problem: PlanningProblem, taken: Any) -> PlanningProblem:
