@@ -59,13 +59,20 @@ def named_cluster(name: str, where: str = "CLUSTER") -> Cluster:
     InputError
         With each fault of the file's cluster; the rest of a problem file is not looked at.
     """
-    if not _FILE.fullmatch(name) and not Path(name).is_file():
+    if not _FILE.fullmatch(name) and not _exists(name):
         source = Source(where, name, {}, {(): where})
         return _built(name, source, ())
     source = load_yaml(read_text(name), name)
     if isinstance(source.data, dict) and "cluster" in source.data:
         return _built(source.data["cluster"], source, ("cluster",))
     return _built(source.data, source, ())
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # a name that no file system takes
+        return False
 
 
 def _built(value: object, source: Source, loc: tuple[str, ...]) -> Cluster:

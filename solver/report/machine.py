@@ -39,8 +39,9 @@ def topology_report(cluster: Cluster) -> Report:
         Column("source", "source", align="left"),
     )
     assumed = tuple(_assumed(cluster.groups))
-    heading = Facts((("Cluster", f"{cluster.name}: {cluster.gpus:,} GPUs in {cluster.nodes:,} "
-                                 f"nodes"),))  # fmt: skip
+    heading = Facts(
+        (("Cluster", cluster.name), ("Groups", "\n".join(map(_group_title, cluster.groups))))
+    )
     body = Sheet(columns, rows, "Levels, inner to outer")
     notes = (Facts(assumed, "Taken, not given"),) if assumed else ()
     data = {

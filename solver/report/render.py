@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -118,7 +119,7 @@ def _table(blocks: tuple[Block, ...], width: int | None, color: bool) -> str:
     out = io.StringIO()
     console = Console(
         file=out,
-        width=width or _UNBOUNDED,
+        width=_UNBOUNDED,
         color_system="standard" if color else None,
         no_color=not color,
         force_terminal=color,
@@ -147,7 +148,7 @@ def _print(console: Console, block: Block, width: int | None) -> None:
     elif isinstance(block, Facts):
         _print_facts(console, block, prose)
     else:
-        console.print(_rich_table(console, block, width))
+        _print_sheet(console, block, width)
 
 
 def _print_facts(console: Console, facts: Facts, prose: int) -> None:
@@ -160,11 +161,15 @@ def _print_facts(console: Console, facts: Facts, prose: int) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _rich_table(console: Console, sheet: Sheet, width: int | None) -> Table:
+def _print_sheet(console: Console, sheet: Sheet, width: int | None) -> None:
+    """Print a table; one that is too wide loses columns that say nothing, but never a digit."""
     table = _built(sheet, sheet.columns)
-    if width is None or console.measure(table).maximum <= width:
-        return table
-    return _built(sheet, tuple(c for c in sheet.columns if not _says_nothing(sheet, c)))
+    size = console.measure(table)
+    if width is None or size.maximum <= width:
+        console.print(table)
+        return
+    table = _built(sheet, tuple(c for c in sheet.columns if not _says_nothing(sheet, c)))
+    console.print(table, width=max(width, console.measure(table).minimum))
 
 
 def _says_nothing(sheet: Sheet, column: Column) -> bool:
@@ -175,7 +180,14 @@ def _built(sheet: Sheet, columns: tuple[Column, ...]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
     for column in columns:
         number = column.align == "right"
-        table.add_column(column.head, justify=column.align, no_wrap=number, overflow="fold")
+        cells = [column.head, *(column.cell(row) for row in sheet.rows)]
+        table.add_column(
+            column.head,
+            justify=column.align,
+            no_wrap=number,
+            overflow="fold",
+            min_width=max(map(cell_len, cells)) if number else None,
+        )
     for index, row in enumerate(sheet.rows):
         style = sheet.styles[index] if sheet.styles else ""
         table.add_row(*(Text(column.cell(row)) for column in columns), style=style)

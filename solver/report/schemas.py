@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode
+
 from ..job.schema import ProblemSpec
 from ..plan import Result
 from .blocks import Report
@@ -19,12 +22,12 @@ def show_schema(what: str) -> Report:
 
 def problem_schema() -> dict[str, Any]:
     """Return the schema of a problem file."""
-    return {"$schema": _DRAFT, "title": "shardplan problem", **_untitled(ProblemSpec)}
+    return {"$schema": _DRAFT, "title": "shardplan problem", **_untitled(ProblemSpec, "validation")}
 
 
 def plan_schema() -> dict[str, Any]:
     """Return the schema of the plan JSON that ``solve`` writes."""
-    schema = {"$schema": _DRAFT, "title": PLAN_SCHEMA, **_untitled(Result)}
+    schema = {"$schema": _DRAFT, "title": PLAN_SCHEMA, **_untitled(Result, "serialization")}
     added: dict[str, Any] = {
         "schema": {"const": PLAN_SCHEMA},
         "tool_version": {"type": "string"},
@@ -45,7 +48,7 @@ def plan_schema() -> dict[str, Any]:
     return schema
 
 
-def _untitled(model: Any) -> dict[str, Any]:
-    schema: dict[str, Any] = model.model_json_schema()
+def _untitled(model: type[BaseModel], mode: JsonSchemaMode) -> dict[str, Any]:
+    schema = model.model_json_schema(mode=mode)
     schema.pop("title", None)
     return schema
