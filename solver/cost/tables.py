@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -73,6 +73,13 @@ class Tables:
                 getattr(self, name)[rows]
                 for name in _COEFFICIENTS
             ),
+        )
+
+    def restrict(self, columns: BoolArray) -> Tables:
+        """Return the same tables with only some shardings valid; ``columns`` is (N, Z)."""
+        s = self.shardings
+        return replace(
+            self, shardings=Shardings(s.zero, s.replicas, np.asarray(s.valid & columns))
         )
 
 

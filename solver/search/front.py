@@ -9,7 +9,7 @@ from .best_first import Searcher
 from .decision import Decision
 from .pricing import NEVER
 
-AHEAD = 4
+AHEAD = 8
 """Shapes of one GPU count priced at once."""
 
 

@@ -14,7 +14,7 @@ from ..cost.ticks import MAX_TICKS, BoolArray, IntArray, whole_ticks
 from .instance import Instance
 
 BATCH = 48
-"""Shapes priced in one call: enough to fill numpy's vectors, few enough to waste little."""
+"""Shapes priced in the first call of a search: enough to fill numpy's vectors."""
 
 LARGE = np.int64(2**55)
 """Above every coefficient, and small enough to be added up."""
@@ -37,7 +37,7 @@ class Priced:
     memory_bound: IntArray
     _place: dict[int, tuple[int, int]] = field(default_factory=dict)
     _batches: list[Tables] = field(default_factory=list)
-    _refined: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _bounds: list[tuple[IntArray, IntArray]] = field(default_factory=list)
 
     @staticmethod
     def of(instance: Instance, shapes: Shapes) -> Priced:
@@ -58,34 +58,45 @@ class Priced:
     def price(self, rows: list[int]) -> None:
         """Work out the coefficients of shapes that have none yet."""
         new = [row for row in rows if row not in self._place]
-        for start in range(0, len(new), BATCH):
-            part = new[start : start + BATCH]
-            tables = self.instance.cost.tables(self.shapes.take(np.array(part)))
-            step, memory = refined_bounds(self.instance, tables)
-            for place, row in enumerate(part):
-                self._place[row] = (len(self._batches), place)
-                self._refined[row] = (int(step[place]), int(memory[place]))
-            self._batches.append(tables)
+        if not new:
+            return
+        tables = self.instance.cost.tables(self.shapes.take(np.array(new)))
+        for place, row in enumerate(new):
+            self._place[row] = (len(self._batches), place)
+        self._batches.append(tables)
+        self._bounds.append(refined_bounds(self.instance, tables))
 
-    def refined(self, row: int) -> tuple[int, int]:
-        """Return bounds of step ticks and MiB of a priced shape; NEVER where it cannot fit."""
-        return self._refined[row]
+    def column_values(self, row: int) -> IntArray:
+        """Bound the goal of a priced shape under each sharding; NEVER where it cannot fit."""
+        batch, place = self._place[row]
+        step, memory = (bound[place] for bound in self._bounds[batch])
+        value = self.instance.value(step, memory, self.shapes.held[row])
+        return np.where(step == NEVER, NEVER, value)
 
-    def tables(self, rows: list[int]) -> Tables:
-        """Join the coefficients of some priced shapes into one set of tables."""
+    def tables(self, rows: list[int], at_most: int) -> Tables:
+        """Join the coefficients of some priced shapes into one set of tables.
+
+        Shardings whose bound of the goal is above ``at_most`` are shut: no choice inside them can
+        be wanted.
+        """
         batches = {self._place[row][0] for row in rows}
-        if len(batches) == 1:
-            batch = self._batches[batches.pop()]
-            return batch.take(np.array([self._place[row][1] for row in rows]))
-        # Sharding columns differ from batch to batch: price the few shapes together again.
-        return self.instance.cost.tables(self.shapes.take(np.array(rows)))
+        if len(batches) > 1:
+            # Sharding columns differ from batch to batch: price the few shapes together again.
+            joined = Priced(self.instance, self.shapes, self.step_bound, self.memory_bound)
+            joined.price(rows)
+            return joined.tables(rows, at_most)
+        tables = self._batches[batches.pop()].take(
+            np.array([self._place[row][1] for row in rows])
+        )
+        able = np.stack([self.column_values(row) <= at_most for row in rows])
+        return tables.restrict(able)
 
 
 def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArray]:
-    """Bound each shape's step and memory over the choices that keep memory and communication.
+    """Bound step and memory of each shape and sharding, (N, Z), over what keeps the limits.
 
-    For every sharding and stage class the least of each quantity over the recomputations that keep
-    the limits. Classes and quantities may choose apart what the model couples, so this is a
+    For every stage class the least of each quantity over the recomputations that keep memory and
+    communication; NEVER where there is none. Classes and quantities may choose apart what the model couples, so this is a
     relaxation of what CP-SAT decides.
     """
     fits = np.broadcast_to(tables.shardings.valid[:, None, None, :], tables.memory.shape)
@@ -104,8 +115,7 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
     both = np.where(able & present, np.where(fits, tables.pace + tables.tail, LARGE).min(axis=2), 0)
     together = whole_ticks(both.max(axis=1) + share.sum(axis=2))
     step = np.maximum(step_ticks(pace, share, tail), np.minimum(together, MAX_TICKS))
-    step = np.where(possible, step, NEVER).min(axis=1)
-    return step, np.where(possible, memory.max(axis=2), NEVER).min(axis=1)
+    return np.where(possible, step, NEVER), np.where(possible, memory.max(axis=2), NEVER)
 
 
 def _communicates(instance: Instance, tables: Tables) -> BoolArray:

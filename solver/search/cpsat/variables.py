@@ -127,6 +127,8 @@ def _table(
     """Bound ``quantity[class]`` from below by table[class, kind, column] of the choices made."""
     shape = v.shape[row]
     columns = [z for z in v.sharding if tables.shardings.valid[row, z]]
+    if not columns:
+        return
     for stage in range(CLASSES):
         if tables.stages.count[row, stage] == 0:
             continue
@@ -151,6 +153,8 @@ def _entries(
 
 def _communication(model: cp_model.CpModel, tables: Tables, v: Variables, row: int) -> None:
     columns = [z for z in v.sharding if tables.shardings.valid[row, z]]
+    if not columns:
+        return
     group = RECOMPUTE_CLASS[int(tables.busiest[row])]
     for kind, literal in enumerate(v.recompute[group]):
         values = tables.communication[row, kind]
