@@ -44,7 +44,10 @@ def plan_schema() -> dict[str, Any]:
         },
     }
     schema["properties"] = {**schema["properties"], **added}
-    schema["required"] = sorted({*schema.get("required", []), *added})
+    # Results are written whole: what has a default is there too.
+    for part in (schema, *schema["$defs"].values()):
+        if "properties" in part:
+            part["required"] = sorted(part["properties"])
     return schema
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +92,10 @@ def _loaded(*args: str) -> set[str]:
 
 
 def test_version() -> None:
+    try:
+        importlib.metadata.version("shardplan")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("not installed")
     assert run("--version").stdout.startswith("shardplan, version ")
 
 
@@ -98,3 +103,16 @@ def test_the_solve_script_is_the_solve_command() -> None:
     result = shell("--help", code="import cli; cli.solve_main()")
     assert result.returncode == 0
     assert result.stdout.startswith("Usage: solve [OPTIONS] [PROBLEM.yaml]")
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    venv = "python3 -m venv .venv && .venv/bin/pip install -q "
+    assert f"{venv}. && .venv/bin/solve --objective cost examples/70b-64xh100.yaml" in lines
+    assert f'{venv}-e ".[dev]" && .venv/bin/pytest -q' in lines
+
+
+def test_the_example_is_the_packaged_one() -> None:
+    packaged = ROOT / "solver" / "job" / "example"
+    for file in ("70b-64xh100.yaml", "llama3-70b/config.json"):
+        assert (ROOT / "examples" / file).read_text() == (packaged / file).read_text()
