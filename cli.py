@@ -283,14 +283,13 @@ YAML, GRAPHS = ("yaml", "json"), ("tree", *FORMATS, "dot", "graphml")
 SHOW_MODEL = "Show the parameters by block and the FLOPs of an id or a Hugging Face config.json."
 IMPORT = "Turn a Hugging Face config.json into the model section of a problem file."
 LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
-SCHEMA = "Print the JSON Schema of problem files or plans."
 look_up(models, "list", "catalogue:list_models", "List the known models.")
 look_up(models, "show", "catalogue:show_model", SHOW_MODEL, MODEL, SEQ_LEN)
 look_up(models, "import", "catalogue:import_model", IMPORT, CONFIG, forms=YAML)
 look_up(hardware, "list", "catalogue:list_hardware", "List the known GPUs.")
 look_up(hardware, "show", "catalogue:show_hardware", "Show figures with their sources.", GPU)
 look_up(topology, "show", "machine:show_topology", LEVELS, CLUSTER, forms=GRAPHS)
-look_up(main, "schema", "schemas:show_schema", SCHEMA, WHAT, forms=("json",))
+look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
 for group in (models, hardware, topology):
     main.add_command(group)
 
