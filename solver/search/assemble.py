@@ -32,7 +32,7 @@ def plan_of(instance: Instance, priced: Priced, decision: Decision, rank: int) -
     tables = instance.cost.tables(priced.shapes.take(np.array([decision.row])))
     column = column_of(tables, 0, decision.zero, decision.replicas)
     plan = judged_plan(instance, tables, Choice(column, decision.recompute), decision, rank)
-    broken = [c.id for c in plan.limits if not c.ok and c.id in instance.enabled]
+    broken = [c.id for c in plan.limits if not c.ok and instance.holds(c.id)]
     if broken:
         raise DisagreementError(f"the checks find {', '.join(broken)} broken in {decision}")
     return plan

@@ -132,7 +132,7 @@ class Searcher:
         value = goal_value(
             instance.goal, priced.step_bound, priced.memory_bound, priced.shapes.held
         )
-        if "memory" in instance.enabled:
+        if instance.holds("memory"):
             value = np.where(priced.memory_bound > instance.cost.capacity_mib, NEVER, value)
         return np.asarray(value, dtype=np.int64)
 

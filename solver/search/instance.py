@@ -61,6 +61,11 @@ class Instance:
         """Return the same problem with some limits switched off."""
         return replace(self, enabled=self.enabled - set(names))
 
+    def holds(self, name: str) -> bool:
+        """Whether a limit holds: enabled, and not waived by the problem itself."""
+        waived = name == "tp_within_node" and not self.limits.tp_within_node
+        return name in self.enabled and not waived
+
     @cached_property
     def tp_room(self) -> int:
         """GPUs inside which a tensor-parallel group stays: the NVLink domain or the node."""

@@ -126,9 +126,9 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
     relaxation of what CP-SAT decides.
     """
     fits = np.broadcast_to(tables.shardings.valid[:, None, None, :], tables.memory.shape)
-    if "memory" in instance.enabled:
+    if instance.holds("memory"):
         fits = fits & (tables.memory <= instance.cost.capacity_mib)
-    if "communication" in instance.enabled:
+    if instance.holds("communication"):
         fits = fits & _communicates(instance, tables)
     able = fits.any(axis=2)  # (N, 4, Z)
     present = tables.stages.count[:, :, None] > 0

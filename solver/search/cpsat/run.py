@@ -62,7 +62,7 @@ def _build(
     for limit in LIMITS:
         on = model.new_bool_var(limit.__name__)
         limit(model, instance, tables, v, on)
-        model.add(on == (limit.__name__ in instance.enabled))
+        model.add(on == (instance.holds(limit.__name__)))
     model.add(goal_expression(instance.goal, v) <= at_most)
     return model, v
 
