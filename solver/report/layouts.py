@@ -69,9 +69,10 @@ def _fault(key: str, value: str, values: Mapping[str, Any]) -> tuple[str, str, s
 
 
 def _kind_fault(value: str) -> tuple[str, str, str] | None:
-    if value in RECOMPUTE:
+    kinds = value.split("/")
+    if len(kinds) in (1, 3) and all(kind in RECOMPUTE for kind in kinds):
         return None
-    message = f"'{value[:40]}' unknown. Choose {', '.join(RECOMPUTE)}."
+    message = f"'{value[:40]}' unknown. Choose {', '.join(RECOMPUTE)}, or first/middle/last."
     return "SP112", message, did_you_mean(value, RECOMPUTE)
 
 

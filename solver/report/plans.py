@@ -17,10 +17,6 @@ from .plan_rows import ADVISED, CLOSE, WINNER, plan_columns, plan_record, plan_r
 from .resolved import PLAN_SCHEMA, assumptions, problem_data, problem_sha256, tool_version
 from .scatter import scatter
 
-LEAST_TOLERANCE = 0.02
-ERROR_SHARE = 1 / 3
-"""As in the search: plans of one cluster share most of the profile's error (docs/search.md)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -98,13 +94,6 @@ def _no_plan(result: Result) -> Facts:
     return Facts(tuple(rows), title)
 
 
-def tolerance(problem: PlanningProblem, result: Result) -> float:
-    """Return the relative difference below which plans count as equal."""
-    if problem.objective.tolerance is not None:
-        return problem.objective.tolerance
-    return max(LEAST_TOLERANCE, result.expected_error * ERROR_SHARE)
-
-
 def _goal(plan: Plan, result: Result) -> float:
     if result.objective == "cost" and plan.cost.usd is not None:
         return plan.cost.usd
@@ -114,7 +103,7 @@ def _goal(plan: Plan, result: Result) -> float:
 def _plan_sheet(
     problem: PlanningProblem, plans: tuple[Plan, ...], result: Result, title: str
 ) -> Sheet:
-    close = _goal(result.plans[0], result) * (1 + tolerance(problem, result))
+    close = _goal(result.plans[0], result) * (1 + result.tolerance)
     best, advised = _identity(result.plans[0]), _advised(result)
     rows, styles = [], []
     for plan in plans:
@@ -140,7 +129,7 @@ def _advised(result: Result) -> tuple[object, ...] | None:
 
 
 def _legend(problem: PlanningProblem, result: Result) -> str:
-    near = percent(tolerance(problem, result))
+    near = percent(result.tolerance)
     metric = "exposed" if problem.limits.comm_metric == "exposed" else "all"
     parts = (
         f"{WINNER} optimum",

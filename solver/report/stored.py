@@ -66,10 +66,6 @@ def stored_layout(path: str | None, rank: int = 1) -> dict[str, Any]:
         hint = "Write e.g. --layout tp=8,pp=4,zero=1, or name a plan JSON that solve -o wrote."
         raise InputError(Problem("--layout", 0, 0, "", "SP113", "is missing.", hint))
     plan = _plan_of(_plan_data(text, path), path, rank)
-    if plan.recompute == "mixed":
-        hint = "Give --layout with one kind, e.g. recompute=full."
-        message = "recomputes differently from stage to stage, which cannot be checked again yet."
-        raise InputError(Problem(path, 0, 0, f"plans[{rank - 1}]", "SP115", message, hint))
     return layout_values(plan)
 
 

@@ -138,7 +138,9 @@ class Searcher:
 
     def refined(self, row: int, cheap: int) -> int:
         """Bound the goal of a priced shape; NEVER where no choice fits."""
-        return max(int(self.priced.column_values(row, self.instance.goal).min(initial=NEVER)), cheap)
+        return max(
+            int(self.priced.column_values(row, self.instance.goal).min(initial=NEVER)), cheap
+        )
 
     def best(self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH) -> Found:
         """Find the least goal under ``below`` among ``rows``, with its proof; ties unbroken.

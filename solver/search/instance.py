@@ -118,4 +118,4 @@ def goal_value(goal: Goal, step: IntArray, memory: IntArray, held: IntArray) -> 
     """Return a goal in its integer unit: ticks, GPU-ticks or MiB."""
     if goal == "memory":
         return memory
-    return step if goal == "time" else step * held
+    return step if goal == "time" else np.asarray(step * held)

@@ -122,8 +122,8 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
     """Bound step and memory of each shape and sharding, (N, Z), over what keeps the limits.
 
     For every stage class the least of each quantity over the recomputations that keep memory and
-    communication; NEVER where there is none. Classes and quantities may choose apart what the model couples, so this is a
-    relaxation of what CP-SAT decides.
+    communication; NEVER where there is none. Classes and quantities may choose apart what the model
+    couples, so this is a relaxation of what CP-SAT decides.
     """
     fits = np.broadcast_to(tables.shardings.valid[:, None, None, :], tables.memory.shape)
     if instance.holds("memory"):

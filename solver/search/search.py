@@ -9,6 +9,7 @@ import numpy as np
 
 from ..cost.calibrated import Calibrated
 from ..cost.profile import FRAMEWORK_STACK, Profile, load_profile
+from ..cost.tables import CostModel
 from ..cost.textbook_model import Textbook, textbook_search
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem, Search
@@ -30,6 +31,9 @@ Progress = Callable[[float | None, float | None], None]
 
 LEAST_TOLERANCE = 0.02
 """Plans closer than 2 % are never told apart: the spread of repeated runs of one configuration."""
+
+BETWEEN_PLANS = 1 / 3
+"""Error between plans of one cluster over the error of a step: most of it is common to them."""
 
 TEXTBOOK_ERROR = 0.25
 """Expected error of the textbook account: utilisation is an input there, 35–45 % by its text."""
@@ -56,12 +60,10 @@ def instance_of(
     search = search or problem.search
     if problem.account.cost_model == "textbook":
         search = textbook_search(search)
-        cost: Textbook | Calibrated = Textbook(problem.job, group, limits, search, problem.account)
+        cost: CostModel = Textbook(problem.job, group, limits, search, problem.account)
     else:
         cost = Calibrated(problem.job, group, limits, search, profile_of(problem))
-    return Instance(
-        problem.job, group, limits, search, cost, goal or problem.objective.minimise
-    )
+    return Instance(problem.job, group, limits, search, cost, goal or problem.objective.minimise)
 
 
 def solve(
@@ -114,9 +116,9 @@ class _Solve:
     ) -> None:  # fmt: skip
         self.problem, self.instance, self.clock = problem, instance, clock
         self.space: Space = twin.space if twin else build_space(instance)
-        self.priced = twin.priced if twin else Priced.of(instance, self.space.shapes)
+        self.priced: Priced = twin.priced if twin else Priced.of(instance, self.space.shapes)
         tally = twin.searcher.tally if twin else Tally()
-        self.searcher = Searcher(instance, self.priced, settings, clock, tally)
+        self.searcher: Searcher = Searcher(instance, self.priced, settings, clock, tally)
         self.bounds = self.searcher.bounds()
         self.rows = np.flatnonzero(self.bounds < NEVER)
         if isinstance(instance.cost, Calibrated):
@@ -130,7 +132,8 @@ class _Solve:
         """Search, break ties, then the runners-up, the recommendation and the front."""
         found = self.searcher.best(self.rows, self.bounds, NEVER)
         if progress is not None:
-            progress(self._unit(found.bound), self._unit(found.best and found.bound))
+            value = None if found.best is None else found.best.value(self.instance)
+            progress(self._unit(found.bound), self._unit(value))
         if found.best is None:
             return self._nothing(found)
         unique = self.searcher.unique(self.rows, self.bounds, found.best)
@@ -138,9 +141,7 @@ class _Solve:
         status: Status = "optimal" if found.proved and unique is not None else "feasible"
         more = runners_up(self.searcher, self.rows, self.bounds, best, top)
         decisions = [best, *more]
-        simple = recommended(
-            self.searcher, self.rows, self.bounds, best, self._tolerance()
-        )
+        simple = recommended(self.searcher, self.rows, self.bounds, best, self._tolerance())
         if simple not in decisions:
             decisions.append(simple)
         plans = tuple(self._plan(d, i + 1) for i, d in enumerate(decisions))
@@ -155,6 +156,7 @@ class _Solve:
             front=front,
             profile=self.profile,
             expected_error=self.error,
+            tolerance=self._tolerance(),
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
             certificate=self._certificate(found, best),
@@ -163,7 +165,7 @@ class _Solve:
 
     def _tolerance(self) -> float:
         chosen = self.problem.objective.tolerance
-        return max(self.error / 3, LEAST_TOLERANCE) if chosen is None else chosen
+        return max(self.error * BETWEEN_PLANS, LEAST_TOLERANCE) if chosen is None else chosen
 
     def _plan(self, decision: Decision, rank: int) -> Plan:
         return plan_of(self.instance, self.priced, decision, rank)
@@ -239,6 +241,7 @@ class _Solve:
             front=(),
             profile=self.profile,
             expected_error=self.error,
+            tolerance=self._tolerance(),
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
             certificate=self._certificate(found, None),
