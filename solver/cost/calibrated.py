@@ -188,9 +188,13 @@ class Calibrated:
         )
         return times, traffic, self._update(parameters, shapes, columns)
 
-    def tables(self, shapes: Shapes) -> Tables:
-        """Coefficients of every recomputation and sharding of every shape."""
-        stages = split(self.job.transformer, shapes.pp, shapes.vpp)
+    def tables(self, shapes: Shapes, stages: Stages | None = None) -> Tables:
+        """Coefficients of every recomputation and sharding of every shape.
+
+        ``stages`` replaces the rule by which layers fall on stages.
+        """
+        if stages is None:
+            stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         columns = shardings(shapes, self.group, self.search)
         times, traffic, update = self._priced(shapes, stages, columns)
         stage = times.base[..., None] + traffic.microbatch_exposed

@@ -1,0 +1,442 @@
+"""Rows of published runs as problems of the product: job, node group, layout, software.
+
+Columns as in the table of published runs; ``n_…`` columns (normalised) first. Only configuration
+columns are read, never a measured one. Every value that a row leaves open is filled by a rule
+written here, in one place each; nothing is chosen by the name of a model, a series or a cluster.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from solver.cost.calibrated import Calibrated
+from solver.cost.profile import Profile, Software, load_profile, stacks
+from solver.cost.shapes import Shapes
+from solver.cost.stages import Stages, place, split
+from solver.cost.tables import Choice, Tables, evaluate
+from solver.cost.ticks import TICK_S
+from solver.job.job import Job, Limits, Recompute, Search
+from solver.job.recipe import Precision, Recipe
+from solver.job.transformer import Mla, Moe, Transformer
+from topology.cluster import NodeGroup
+from topology.errors import InputError
+from topology.hardware import Gpu, find_gpu
+from topology.units import GB
+
+USUAL_HEAD_DIM = 128
+"""Head width where a row gives no heads (most models of the table)."""
+GPT2_VOCAB = 50257
+"""Vocabulary where a row gives none: the GPT-2 tokenizer, which the runs without one use."""
+CAPPED_CARDS = {"h100-96gb-500w": ("h100-80gb-sxm", 2.4e12, 500 / 700)}
+"""Cards without an own entry: nearest GPU, HBM bytes/s (HBM2e), power limit over the reference's."""
+POWER_EXPONENT = 1 / 3
+"""Dynamic power grows with frequency times voltage squared, so the clock with its cube root."""
+UNKNOWN_MICRO_BATCH = 1
+MAX_FIELD = 10**12
+SCHEDULE_DIVISORS = {"ZB-1p": 3, "ZB-2p": 50}
+"""Fill of a zero-bubble pipeline, divisor of 1F1B's: splitting the backward pass leaves
+(p - 1)(F + B - W), a third of (p - 1)(F + B + W) where F, B and W take equal time (Qi et al. 2023,
+arXiv 2401.10241, table 1); with twice the memory nothing but 2 % of synchronisation."""
+FULL_GRAPHS_FROM = 2026.4
+"""Release from which Megatron-class stacks capture whole iterations in low precision on Blackwell,
+where a row doesn't say (assumed: recipes of these releases name it)."""
+DEDUPLICATED_FROM = 2025.8
+"""Release from which Megatron-class stacks dispatch by HybridEP on NVLink racks, where a row
+doesn't say (assumed: its first release in the recipes)."""
+
+
+class RefusedError(Exception):
+    """A row that cannot be priced; the message says why."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One row, ready to be priced.
+
+    Attributes
+    ----------
+    id, series, stack
+        For the report only.
+    measured_s
+        The measured step, seconds; used for scoring only.
+    job, group, profile, shapes, stages, search
+        The problem and its stated layout.
+    state_ranks
+        Ranks over which ZeRO-3 shards.
+    fill_divisor
+        What divides the pipeline's fill (virtual stages, or a zero-bubble schedule).
+    """
+
+    id: str
+    series: str
+    stack: str
+    labels: Mapping[str, str]
+    measured_s: float
+    job: Job
+    group: NodeGroup
+    profile: Profile
+    shapes: Shapes
+    stages: Stages
+    search: Search
+    state_ranks: int
+    fill_divisor: int
+
+
+class Row:
+    """Typed reading of one row; a value that cannot be read refuses the row."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = {k: v.strip() for k, v in values.items() if isinstance(v, str)}
+
+    def text(self, *names: str, default: str = "") -> str:
+        """Return the first value given among the columns ``names``."""
+        return next((self.values[n] for n in names if self.values.get(n)), default)
+
+    def number(self, *names: str, default: float | None = None) -> float:
+        """Return the first number given among the columns ``names``."""
+        text = self.text(*names)
+        if not text:
+            if default is None:
+                raise RefusedError(f"{names[0]} is missing")
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            raise RefusedError(f"{names[0]} is not a number: {text[:40]!r}") from None
+        if not math.isfinite(value) or not 0 <= value <= MAX_FIELD:
+            raise RefusedError(f"{names[0]} is out of range: {text[:40]}")
+        return value
+
+    def count(self, *names: str, default: float | None = None, least: int = 1) -> int:
+        """Return a whole number of at least ``least``."""
+        value = self.number(*names, default=default)
+        if value != int(value) or value < least:
+            raise RefusedError(f"{names[0]} must be a whole number from {least}: {value:g}")
+        return int(value)
+
+
+def read_rows(path: Path) -> Iterator[dict[str, str | None]]:
+    """Read a CSV file; quotes and line ends as they come."""
+    with path.open(encoding="utf-8", errors="replace", newline="") as stream:
+        yield from csv.DictReader((line.replace("\0", "") for line in stream))
+
+
+def run_of(values: Mapping[str, Any], profile: str | None = None) -> Run:
+    """Translate one row.
+
+    Raises
+    ------
+    RefusedError
+        With the reason, for any row that is malformed or not supported.
+    """
+    row = Row(values)
+    measured = row.number("step_s", "step_time_s")
+    if measured <= 0:
+        raise RefusedError("step_s must be above 0")
+    _supported(row)
+    try:
+        return _run(row, measured, profile)
+    except InputError as error:
+        raise RefusedError(str(error).splitlines()[0]) from None
+    except ValueError as error:  # pydantic's validation of a shape, hardware names
+        raise RefusedError(re.sub(r"\s+", " ", str(error))[:160]) from None
+
+
+def _supported(row: Row) -> None:
+    kind = row.text("n_representable", default="yes")
+    if kind != "yes":
+        raise RefusedError(f"{kind}: Mamba and linear-attention layers are not supported yet")
+    task = row.text("n_task", "task", default="pretrain")
+    if task not in ("pretrain", "sft"):
+        raise RefusedError(f"{task}: training of adapters is not supported yet")
+    if row.text("oom") in ("1", "1.0", "true", "True"):
+        raise RefusedError("the run went out of memory: it has no step time")
+
+
+def _run(row: Row, measured: float, profile_name: str | None) -> Run:
+    stack = profile_name or row.text("n_stack", default="megatron-core")
+    if stack not in stacks():
+        raise RefusedError(f"no profile for the stack {stack[:40]!r}")
+    gpus = row.count("gpus", "n_gpus")
+    gpu = gpu_of(row.text("n_gpu", "gpu"))
+    group = group_of(row, gpu, gpus)
+    profile = load_profile(stack, gpu.id)
+    job = job_of(row, profile)
+    shapes = shapes_of(row, job, gpus)
+    profile = profile.model_copy(update={"software": software_of(row, group, job)})
+    zero = row.text("n_zero", "zero_stage", default="1")
+    kind = row.text("n_recompute", "recompute_kind", default="none")
+    recompute: Recompute = kind if kind in ("selective", "full") else "none"  # type: ignore[assignment]
+    hybrid = zero == "hsdp"
+    search = Search(zero=(zero_stage(zero),), recompute=(recompute,), hsdp=hybrid)
+    vpp = int(shapes.vpp[0])
+    schedule = row.text("n_schedule")
+    return Run(
+        id=row.text("id", default="?"),
+        series=row.text("series", default="?"),
+        stack=stack,
+        labels={
+            "gpu": row.text("n_gpu", "gpu"),
+            "precision": row.text("n_precision", "precision"),
+            "arch": row.text("n_arch", default="dense"),
+            "model": row.text("model"),
+        },
+        measured_s=measured,
+        job=job,
+        group=group,
+        profile=profile,
+        shapes=shapes,
+        stages=stages_of(row, job.transformer, shapes),
+        search=search,
+        state_ranks=row.count("n_state_shard_ranks", default=1) if hybrid else 0,
+        fill_divisor=SCHEDULE_DIVISORS.get(schedule, vpp),
+    )
+
+
+def zero_stage(text: str) -> int:
+    """Return the ZeRO stage; unknown is 1, the default of Megatron-class recipes."""
+    return {"0": 0, "1": 1, "2": 2, "3": 3, "hsdp": 3}.get(text.removesuffix(".0"), 1)
+
+
+def gpu_of(name: str) -> Gpu:
+    """Return the hardware entry of a GPU as a row names it."""
+    key = name.lower()
+    if key not in CAPPED_CARDS:
+        return find_gpu(name)
+    nearest, hbm, power = CAPPED_CARDS[key]
+    gpu = find_gpu(nearest)
+    clock = power**POWER_EXPONENT
+    peaks = {k: v * clock for k, v in gpu.peak_flops.items()}
+    return replace(gpu, peak_flops=peaks, hbm_bytes_per_s=hbm)
+
+
+def group_of(row: Row, gpu: Gpu, gpus: int) -> NodeGroup:
+    """Build the node group: the row's links; an NVLink domain is held to the job.
+
+    A job that is larger than a rack takes the same number of GPUs in each (64 of 72 for powers of
+    two), so that its groups align.
+    """
+    per_node = min(row.count("gpus_per_node", default=gpu.gpus_per_node), gpus)
+    domain = min(row.count("nvlink_domain", default=gpu.nvlink_domain), gpus)
+    domain = next(d for d in range(domain, 0, -1) if gpus % d == 0)
+    intra = row.number("intra_gb_per_s", default=gpu.nvlink_bytes_per_s / GB) * GB
+    inter = row.number("inter_gb_per_s_per_gpu", default=gpu.inter_bytes_per_s / GB) * GB
+    return NodeGroup(
+        gpu=gpu,
+        nodes=-(-gpus // per_node),
+        gpus_per_node=per_node,
+        nvlink_domain=domain,
+        nvlink_bytes_per_s=intra or gpu.nvlink_bytes_per_s,
+        inter_bytes_per_s=inter or gpu.inter_bytes_per_s,
+    )
+
+
+def transformer_of(row: Row) -> Transformer:
+    """Build the model's shape."""
+    hidden = row.count("n_hidden", "hidden")
+    heads = row.count("n_heads", "heads", default=max(hidden // USUAL_HEAD_DIM, 1))
+    positions = row.text("n_pos_embedding", default="rope")
+    window = row.count("n_attn_window", default=0, least=0)
+    moe = _moe(row)
+    ffn = row.count("n_ffn_dense", "ffn_hidden", default=4 * hidden, least=0)
+    return Transformer(
+        name=row.text("model", default="run")[:80],
+        layers=row.count("n_layers", "layers"),
+        hidden=hidden,
+        heads=heads,
+        kv_heads=row.count("n_kv_heads", "kv_heads", default=heads),
+        head_dim=row.count("n_head_dim", default=max(hidden // heads, 1)),
+        ffn=ffn or (moe.ffn if moe else 0),  # a pure mixture has no dense width
+        gated=row.number("gated_mlp", default=0) > 0,
+        vocab=row.count("n_vocab", "vocab", default=GPT2_VOCAB),
+        tied=row.number("tied_embeddings", default=0) > 0,
+        learned_positions=row.count("seq_len") if positions == "learned" else 0,
+        alibi=positions == "alibi",
+        window=window or None,
+        window_layers=row.count("n_window_layers", default=0, least=0) if window else 0,
+        moe=moe,
+        mla=_mla(row),
+        mtp_layers=row.count("n_mtp_layers", default=0, least=0),
+    )
+
+
+def _moe(row: Row) -> Moe | None:
+    if row.number("n_moe_layers", "num_experts", default=0) <= 0:
+        return None
+    return Moe(
+        experts=row.count("num_experts"),
+        top_k=row.count("top_k"),
+        ffn=row.count("moe_ffn_hidden"),
+        shared_ffn=row.count("n_shared_expert_ffn", default=0, least=0),
+        first_dense=row.count("n_first_k_dense", default=0, least=0),
+        every=row.count("n_moe_layer_freq", default=1),
+    )
+
+
+def _mla(row: Row) -> Mla | None:
+    if not row.text("n_kv_lora_rank") or row.number("n_kv_lora_rank") <= 0:
+        return None
+    return Mla(
+        q_lora_rank=row.count("n_q_lora_rank", default=0, least=0) or None,
+        kv_lora_rank=row.count("n_kv_lora_rank"),
+        qk_nope_head_dim=row.count("n_qk_nope_head_dim"),
+        qk_rope_head_dim=row.count("n_qk_rope_head_dim"),
+        v_head_dim=row.count("n_v_head_dim"),
+    )
+
+
+def job_of(row: Row, profile: Profile) -> Job:
+    """Build the job; gradients are as wide as the row says, else as the stack keeps them."""
+    precision = row.text("n_precision", "precision", default="bf16")
+    known: dict[str, Precision] = {
+        "bf16": "bf16", "fp16": "fp16", "16bit": "bf16", "fp8": "fp8", "mxfp8": "mxfp8",
+        "nvfp4": "nvfp4",
+    }  # fmt: skip
+    if precision not in known:
+        raise RefusedError(f"precision {precision[:40]!r} is not known")
+    flash = row.text("flash_attention", default="0" if _old(row) else "1")
+    return Job(
+        transformer=transformer_of(row),
+        seq_len=row.count("seq_len"),
+        global_batch=row.count("global_batch_seqs"),
+        recipe=Recipe(
+            precision=known[precision],
+            grad_bytes=row.number("grad_dtype_bytes", default=profile.stack.gradient_bytes),
+        ),
+        attention="unfused" if flash in ("0", "0.0") else "flash",
+    )
+
+
+def _old(row: Row) -> bool:
+    """Whether the stack predates flash attention, where a row doesn't say."""
+    return row.text("n_stack") in ("megatron-classic", "megatron-deepspeed")
+
+
+def shapes_of(row: Row, job: Job, gpus: int) -> Shapes:
+    """Build the stated layout."""
+    tp, pp, cp = (row.count(f"n_{x}", x, default=1) for x in ("tp", "pp", "cp"))
+    if gpus % (tp * pp * cp):
+        raise RefusedError(f"tp {tp} x pp {pp} x cp {cp} does not divide {gpus} GPUs")
+    dp = gpus // (tp * pp * cp)
+    ep, etp = row.count("n_ep", "ep", default=1), row.count("n_etp", "etp", default=1)
+    if (tp * cp * dp) % (ep * etp):
+        raise RefusedError(f"ep {ep} x etp {etp} does not divide {tp * cp * dp} ranks of a stage")
+    moe = job.transformer.moe
+    if moe is not None and moe.experts % ep:
+        raise RefusedError(f"ep {ep} does not divide {moe.experts} experts")
+    micro = row.count("micro_batch", default=UNKNOWN_MICRO_BATCH)
+    batches = row.count("n_num_microbatches", default=max(job.global_batch // (dp * micro), 1))
+    if batches * micro * dp != job.global_batch:
+        raise RefusedError(f"{batches} x {micro} x dp {dp} is not the batch {job.global_batch}")
+    return Shapes.of(
+        tp=tp, pp=pp, cp=cp, ep=ep, etp=etp, dp=dp, vpp=row.count("n_vpp", "vpp", default=1),
+        micro_batch=micro, microbatches=batches,
+    )  # fmt: skip
+
+
+def stages_of(row: Row, model: Transformer, shapes: Shapes) -> Stages:
+    """Place the layers as stated; the product's rule where nothing special is stated.
+
+    With multi-token prediction among the counted layers, each virtual stage has the same number of
+    slots; the module takes two and the loss one, the embedding none; where that leaves the last
+    stage without room, embedding, module and loss take one each.
+    """
+    pp, vpp = int(shapes.pp[0]), int(shapes.vpp[0])
+    if pp > model.layers:
+        raise RefusedError(f"pp {pp} stages for {model.layers} layers")
+    if "mtp" not in row.text("n_layer_split") or pp == 1 or not model.mtp_layers:
+        return split(model, shapes.pp, shapes.vpp)
+    extra = model.mtp_layers
+    for ahead, behind in ((0, 2 * extra + 1), (1, extra + 1)):
+        slots = -(-(model.layers + ahead + behind) // (pp * vpp))
+        stage = slots * vpp
+        last = model.layers - (stage - ahead) - (pp - 2) * stage
+        if slots >= behind and 0 <= last <= stage:
+            break
+    else:
+        return split(model, shapes.pp, shapes.vpp)
+    counts = tuple(np.array([n], np.int64) for n in (stage - ahead, stage, last))
+    return place(model, shapes.pp, (counts[0], counts[1], counts[2]), np.zeros(1, np.int64))
+
+
+_OFF = re.compile(
+    r"all overlap disabled|tp[- _]comm[- _]overlap[ =]*(off|false)|tp overlap off", re.I
+)
+_GRAPHS = {"none": "none", "full_iteration": "full", "unknown": "none", "yes": "partial"}
+
+
+def software_of(row: Row, group: NodeGroup, job: Job) -> Software:
+    """Read the switches of the software from the row."""
+    version = re.fullmatch(r"(2[2-9])\.(\d\d)(\..*)?", row.text("n_stack_version"))
+    year = 2000 + int(version[1]) + (int(version[2]) - 1) / 12 if version else None
+    overlap = row.text("overlap")
+    graphs = row.text("n_cuda_graph", default="none")
+    low = job.recipe.precision in ("mxfp8", "nvfp4")
+    captured = "partial" if graphs.startswith("te") else _GRAPHS.get(graphs, "none")
+    moe = job.transformer.moe is not None
+    if graphs == "unknown" and low and moe and year is not None and year >= FULL_GRAPHS_FROM:
+        captured = "full"
+    recipe = row.text("n_fp8_recipe")
+    modules = row.text("n_recompute_modules") or (
+        "operators" if row.text("n_stack") == "torchtitan" else "core_attn"
+    )
+    return Software(
+        released=year,
+        sequence_parallel=row.number("n_sp", default=1) > 0,
+        tp_overlap=not _OFF.search(overlap),
+        dp_overlap="not overlapped" not in overlap and "all overlap disabled" not in overlap,
+        ep_overlap=bool(re.search("a2a overlap|EP overlap on", overlap)),
+        deduplicated=_deduplicated(row, group, job, year),
+        static_routing=row.number("n_token_drop", default=0) > 0,
+        cuda_graphs=captured,  # type: ignore[arg-type]
+        fp8_scaling="row" if "row" in recipe else "block" if "block" in recipe else "tensor",
+        recompute_modules=tuple(modules.split(",")),
+        offloaded_optimizer="optimizer" in row.text("n_offload"),
+    )
+
+
+def _deduplicated(row: Row, group: NodeGroup, job: Job, year: float | None) -> bool:
+    """Whether dispatch sends a token once to a rank; where unknown, by release and hardware.
+
+    HybridEP on NVLink racks from its first release on, DeepEP for latent-attention models (whose
+    recipes it came with), plain all-to-all else.
+    """
+    stated = row.text("n_moe_dispatcher")
+    if stated and stated != "unknown":
+        return stated in ("hybridep", "deepep")
+    rack = group.gpu.nvlink_domain > group.gpu.gpus_per_node
+    late = year is None or year >= DEDUPLICATED_FROM
+    dropless = row.number("n_token_drop", default=0) <= 0
+    return dropless and ((rack and late) or job.transformer.mla is not None)
+
+
+def model_of(run: Run, profile: Profile | None = None) -> Calibrated:
+    """Return the product's cost model of the run."""
+    return Calibrated(run.job, run.group, Limits(), run.search, profile or run.profile)
+
+
+def column_of(run: Run, tables: Tables) -> int:
+    """Return the sharding column that is stated."""
+    columns = tables.shardings
+    if not run.state_ranks:
+        return 0
+    ranks = run.shapes.dp[0] * run.shapes.cp[0] / columns.replicas[0]
+    return int(np.argmin(np.abs(ranks - run.state_ranks)))
+
+
+def predict(run: Run, profile: Profile | None = None) -> float:
+    """Predict the step, seconds, through the product's tables and its evaluation of a choice."""
+    tables = model_of(run, profile).tables(run.shapes, run.stages)
+    divided = replace(run.shapes, vpp=np.array([run.fill_divisor], np.int64))
+    step, _, _ = evaluate(
+        replace(tables, shapes=divided), 0, Choice(column_of(run, tables), (0, 0, 0))
+    )
+    return step * TICK_S
