@@ -302,7 +302,7 @@ def job_of(row: Row, profile: Profile) -> Job:
     }  # fmt: skip
     if precision not in known:
         raise RefusedError(f"precision {precision[:40]!r} is not known")
-    flash = row.text("flash_attention", default="0" if _old(row) else "1")
+    flash = row.text("flash_attention", default="0" if _old(row, profile) else "1")
     return Job(
         transformer=transformer_of(row),
         seq_len=row.count("seq_len"),
@@ -315,9 +315,17 @@ def job_of(row: Row, profile: Profile) -> Job:
     )
 
 
-def _old(row: Row) -> bool:
-    """Whether the stack predates flash attention, where a row doesn't say."""
-    return row.text("n_stack") in ("megatron-classic", "megatron-deepspeed")
+def _old(row: Row, profile: Profile) -> bool:
+    """Whether attention stores its scores, where a row doesn't say.
+
+    Megatron-LM and its relatives got flash attention with Hopper-era releases.
+    """
+    family = row.text("n_stack") in (
+        "megatron-classic",
+        "megatron-deepspeed",
+        "zero-bubble-megatron",
+    )
+    return family and profile.gpu.family == "a100"
 
 
 def shapes_of(row: Row, job: Job, gpus: int) -> Shapes:

@@ -31,6 +31,8 @@ ONE_NODE = 8
 
 AXES = {"tp": tensor.BACKWARD, "cp": context.BACKWARD, "ep": expert.BACKWARD}
 """Axes with traffic in every layer, and their backward volume over forward."""
+REDUCED = {**AXES, "tp": tensor.BACKWARD_REDUCED}
+"""The same without sequence parallelism."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,9 @@ class Calibrated:
         return layer_times(self.job, self.machine, shapes.take(first)), inverse.ravel()
 
     def slowdown(self, shapes: Shapes) -> FloatArray:
-        """Factor on every time that grows with the number of GPUs, shape (N,)."""
+        """Factor on every time: the release, and a loss that grows with the GPUs; shape (N,)."""
         doublings = np.log2(np.maximum(shapes.gpus / ONE_NODE, 1.0))
-        return np.asarray(1 + self.profile.stack.scale_loss * doublings)
+        return np.asarray(self.profile.release * (1 + self.profile.stack.scale_loss * doublings))
 
     def stage_times(
         self, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]
@@ -108,7 +110,9 @@ class Calibrated:
             total = np.zeros_like(slow)
             for name, part in parts.items():
                 value = getattr(part, pick)
-                total = total + weight[name] * (value if which is None else value[which])[core, None]
+                total = (
+                    total + weight[name] * (value if which is None else value[which])[core, None]
+                )
             return np.asarray(total * slow)
 
         forward, backward = summed("forward"), summed("backward")
@@ -116,10 +120,11 @@ class Calibrated:
         added = {"none": 0.0 * repeated, "selective": summed("attention"), "full": repeated}
         recompute = np.stack([added[kind] for kind in kinds], axis=-1)
         repeats = np.array([float(kind == "full") for kind in kinds])
+        axes = AXES if self.profile.software.sequence_parallel else REDUCED
         exposed, total = (
             {
                 axis: summed(axis, which)[..., None] * (1 + ratio + repeats)
-                for axis, ratio in AXES.items()
+                for axis, ratio in axes.items()
             }
             for which in (0, 1)
         )
@@ -144,9 +149,10 @@ class Calibrated:
         owned = owned + parameters.expert[:, :, None] / np.where(sharded, experts, 1.0)
         whole = (parameters.dense + parameters.expert)[:, :, None]
         moved = stack.optimizer_bytes * owned + stack.parameter_update_bytes * whole
-        return np.asarray(
-            moved / self.machine.hbm_bytes_per_s * self.slowdown(shapes)[:, None, None]
-        )
+        seconds = moved / self.machine.hbm_bytes_per_s
+        if self.profile.software.offloaded_optimizer:
+            seconds = seconds + stack.offloaded_parameter_s * owned
+        return np.asarray(seconds * self.slowdown(shapes)[:, None, None])
 
     def step_overhead(self, shapes: Shapes) -> FloatArray:
         """Seconds of a step that depend on nothing but the scale, shape (N,)."""
@@ -166,7 +172,9 @@ class Calibrated:
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
         parameters = held(self.job.transformer, shapes, stages)
-        tail = self._update(parameters, shapes, spread)[..., 0] + self.step_overhead(shapes)[:, None]
+        tail = (
+            self._update(parameters, shapes, spread)[..., 0] + self.step_overhead(shapes)[:, None]
+        )
         step = step_ticks(pace, ticks(tail), stages.count, shapes.vpp, shapes.microbatches)
         need = least_bytes(self.job, self.profile, shapes, stages)
         return step, mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
@@ -176,12 +184,8 @@ class Calibrated:
     ) -> tuple[StageTimes, DataTraffic, FloatArray]:
         times = self.stage_times(shapes, stages, self.kinds)
         parameters = held(self.job.transformer, shapes, stages)
-        passes = Passes(
-            times.forward[..., None], (times.backward[..., None] + times.recompute)
-        )
-        traffic = data_traffic(
-            self.job, self.machine, shapes, columns, stages, parameters, passes
-        )
+        passes = Passes(times.forward[..., None], (times.backward[..., None] + times.recompute))
+        traffic = data_traffic(self.job, self.machine, shapes, columns, stages, parameters, passes)
         slow = self.slowdown(shapes)[:, None, None, None]
         traffic = DataTraffic(
             *(slow * getattr(traffic, f) for f in DataTraffic.__dataclass_fields__)
@@ -231,4 +235,3 @@ class Calibrated:
             self.job, self.profile, single.shapes, single.stages, single.shardings, self.kinds
         )
         return itemise(self, single, choice, times, traffic, update, items)
-

@@ -249,5 +249,3 @@ def least_bytes(job: Job, profile: Profile, shapes: Shapes, stages: Stages) -> F
     allocated = allocated + logits_bytes(job, profile, shapes, stages)
     fixed = stack.context_bytes + stack.communication_bytes
     return np.asarray(stack.allocator * allocated + fixed)
-
-
