@@ -162,7 +162,7 @@ def _supported(row: Row) -> None:
 
 
 def _run(row: Row, measured: float, profile_name: str | None) -> Run:
-    stack = profile_name or row.text("n_stack", default="megatron-core")
+    stack = profile_name or stack_of(row)
     if stack not in stacks():
         raise RefusedError(f"no profile for the stack {stack[:40]!r}")
     gpus = row.count("gpus", "n_gpus")
@@ -199,6 +199,17 @@ def _run(row: Row, measured: float, profile_name: str | None) -> Run:
         state_ranks=row.count("n_state_shard_ranks", default=1) if hybrid else 0,
         fill_divisor=SCHEDULE_DIVISORS.get(schedule, vpp),
     )
+
+
+def stack_of(row: Row) -> str:
+    """Return the stack whose profile prices the row.
+
+    Megatron-DeepSpeed in fp16 without ZeRO runs Megatron-LM's own engine: DeepSpeed's, with its
+    own accumulation, comes with ZeRO or bf16.
+    """
+    stack = row.text("n_stack", default="megatron-core")
+    plain = zero_stage(row.text("n_zero", default="1")) == 0 and row.text("n_precision") == "fp16"
+    return "megatron-classic" if stack == "megatron-deepspeed" and plain else stack
 
 
 def zero_stage(text: str) -> int:
@@ -344,8 +355,12 @@ def shapes_of(row: Row, job: Job, gpus: int) -> Shapes:
     batches = row.count("n_num_microbatches", default=max(job.global_batch // (dp * micro), 1))
     if batches * micro * dp != job.global_batch:
         raise RefusedError(f"{batches} x {micro} x dp {dp} is not the batch {job.global_batch}")
+    vpp = row.count("n_vpp", "vpp", default=1)
+    stated = row.text("n_schedule") + row.text("overlap")
+    if vpp == 1 and pp > 1 and "interleaved" in stated:
+        vpp = -(-job.transformer.layers // pp)  # interleaving of unstated depth: a layer a chunk
     return Shapes.of(
-        tp=tp, pp=pp, cp=cp, ep=ep, etp=etp, dp=dp, vpp=row.count("n_vpp", "vpp", default=1),
+        tp=tp, pp=pp, cp=cp, ep=ep, etp=etp, dp=dp, vpp=vpp,
         micro_batch=micro, microbatches=batches,
     )  # fmt: skip
 
@@ -378,6 +393,7 @@ def stages_of(row: Row, model: Transformer, shapes: Shapes) -> Stages:
 _OFF = re.compile(
     r"all overlap disabled|tp[- _]comm[- _]overlap[ =]*(off|false)|tp overlap off", re.I
 )
+_ASYNC = re.compile(r"async ?tp", re.I)
 _GRAPHS = {"none": "none", "full_iteration": "full", "unknown": "none", "yes": "partial"}
 
 
@@ -399,7 +415,7 @@ def software_of(row: Row, group: NodeGroup, job: Job) -> Software:
     return Software(
         released=year,
         sequence_parallel=row.number("n_sp", default=1) > 0,
-        tp_overlap=not _OFF.search(overlap),
+        tp_overlap=False if _OFF.search(overlap) else True if _ASYNC.search(overlap) else None,
         dp_overlap="not overlapped" not in overlap and "all overlap disabled" not in overlap,
         ep_overlap=bool(re.search("a2a overlap|EP overlap on", overlap)),
         deduplicated=_deduplicated(row, group, job, year),

@@ -16,7 +16,7 @@ from .memory import shard_ranks
 from .parameters import Held
 from .shapes import Shapes, Shardings
 from .stages import Stages
-from .ticks import FloatArray
+from .ticks import FloatArray, IntArray
 
 GATHERED_BYTES = 2.0
 """Parameters travel in 16 bit."""
@@ -61,14 +61,8 @@ def data_traffic(
     """Price the traffic of every sharding against the compute that it may hide under."""
     pricing = _Pricing(job, machine, shapes, shardings, stages, parameters)
     forward, backward = passes.forward[..., None], passes.backward[..., None]
-    per_layer = pricing.gather_latency()
-    gather = pricing.gather() + per_layer
-    scatter = pricing.scatter() + per_layer
     zero = shardings.zero[:, None, None, :]
-    full, scatters = zero == FULL_SHARDING, zero >= SHARDED_GRADIENTS
-    ahead = _hide(machine, np.where(full, gather, 0.0), forward)
-    back_total = np.where(full, gather, 0.0) + np.where(scatters, scatter, 0.0)
-    back = _hide(machine, back_total, backward)
+    ahead, back, sent = _each(machine, pricing, zero, forward, backward)
     step_gather, step_scatter = pricing.once(zero)
     batches = np.minimum(shapes.microbatches, HIDING_MICROBATCHES)[:, None, None, None]
     overlap = machine.profile.dp_overlap * batches
@@ -79,10 +73,24 @@ def data_traffic(
     )  # fmt: skip
     return DataTraffic(
         ahead + back,
-        np.where(full, gather, 0.0) + back_total,
+        sent,
         left,
         np.broadcast_to(step_gather + step_scatter, left.shape),
     )
+
+
+def _each(
+    machine: Machine, pricing: _Pricing, zero: IntArray, forward: FloatArray, backward: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Traffic of each micro-batch: exposed forward, exposed backward, and in all."""
+    scatters, full = zero >= SHARDED_GRADIENTS, zero == FULL_SHARDING
+    if not scatters.any():
+        none = 0.0 * (forward + backward)
+        return none, none, none
+    per_layer = pricing.gather_latency()
+    gather = np.where(full, pricing.gather() + per_layer, 0.0)
+    back = gather + np.where(scatters, pricing.scatter() + per_layer, 0.0)
+    return _hide(machine, gather, forward), _hide(machine, back, backward), gather + back
 
 
 def _hide(machine: Machine, traffic: FloatArray, compute: FloatArray) -> FloatArray:

@@ -55,7 +55,7 @@ def experts(core: Core, moe: Moe) -> Work:
     permute = core.moved(stack.routed_bytes * rows * model.hidden)
     activation = core.moved(stack.expert_activation_bytes * rows * 2 * width)
     held = local * (wide + width) * model.hidden
-    weights = core.moved((2 * core.job.recipe.grad_bytes + 4) * held)
+    weights = core.moved(core.job.recipe.grad_bytes * held)
     cast = core.cast(rows * (model.hidden + width))
     forward = slow * (up[0] + down[0]) + permute + activation + cast
     if core.repeats("moe"):

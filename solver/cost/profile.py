@@ -17,6 +17,9 @@ from topology.errors import InputError, Problem
 
 from ..job.recipe import Precision
 
+BEFORE_HOPPER = ("a100",)
+"""Families on which attention kernels written for A100 lose nothing."""
+
 RELEASE_YEAR = 2024.5
 """Release from which slowdowns of older software are counted (the first one that was fitted)."""
 
@@ -61,8 +64,8 @@ class Software(BaseModel):
     sequence_parallel
         Norms and residuals are split over the tensor ranks too.
     tp_overlap, dp_overlap
-        Tensor-parallel collectives run under the matrix products, data-parallel ones under the
-        passes.
+        Tensor-parallel collectives run under the matrix products (None takes the stack's default),
+        data-parallel ones under the passes.
     ep_overlap
         Dispatch and combine of one micro-batch run under the compute of another.
     deduplicated
@@ -86,7 +89,7 @@ class Software(BaseModel):
 
     released: float | None = None
     sequence_parallel: bool = True
-    tp_overlap: bool = True
+    tp_overlap: bool | None = None
     dp_overlap: bool = True
     ep_overlap: bool = False
     deduplicated: bool | None = None
@@ -108,9 +111,11 @@ class StackConstants(BaseModel):
     link_efficiency: float
     elementwise: float
     attention: float
+    attention_hopper: float
     clock: float
     small_batch_tokens: float
     tp_exposed: float
+    tp_overlap: bool
     tp_bandwidth: float
     tp_latency_s: float
     cp_exposed: float
@@ -203,9 +208,17 @@ class Profile(BaseModel):
         return 1 + self.stack.release_loss * math.exp(-age / self.stack.release_decay_years)
 
     @property
+    def attention(self) -> float:
+        """Attention rate relative to the GPU's curve."""
+        hopper = 1.0 if self.gpu.family in BEFORE_HOPPER else self.stack.attention_hopper
+        return self.stack.attention * hopper
+
+    @property
     def tp_exposed(self) -> float:
         """Share of tensor-parallel traffic on the critical path."""
-        overlaps = self.software.tp_overlap and self.software.sequence_parallel
+        stated = self.software.tp_overlap
+        overlaps = self.stack.tp_overlap if stated is None else stated
+        overlaps = overlaps and self.software.sequence_parallel
         return self.stack.tp_exposed if overlaps else 1.0
 
     @property
