@@ -7,18 +7,17 @@ written here, in one place each; nothing is chosen by the name of a model, a ser
 
 from __future__ import annotations
 
-import csv
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks._rows import RefusedError, Row
+from benchmarks._software import software_of
 from solver.cost.calibrated import Calibrated
-from solver.cost.profile import Profile, Software, load_profile, stacks
+from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.shapes import Shapes
 from solver.cost.stages import Stages, place, split
 from solver.cost.tables import Choice, Tables, evaluate
@@ -36,25 +35,15 @@ USUAL_HEAD_DIM = 128
 GPT2_VOCAB = 50257
 """Vocabulary where a row gives none: the GPT-2 tokenizer, which the runs without one use."""
 CAPPED_CARDS = {"h100-96gb-500w": ("h100-80gb-sxm", 2.4e12, 500 / 700)}
-"""Cards without an own entry: nearest GPU, HBM bytes/s (HBM2e), power limit over the reference's."""
+"""Cards without an own entry: nearest GPU, HBM2e bytes/s, power limit over its."""
 POWER_EXPONENT = 1 / 3
 """Dynamic power grows with frequency times voltage squared, so the clock with its cube root."""
 UNKNOWN_MICRO_BATCH = 1
-MAX_FIELD = 10**12
+_KINDS: dict[str, Recompute] = {"selective": "selective", "full": "full"}
 SCHEDULE_DIVISORS = {"ZB-1p": 3, "ZB-2p": 50}
 """Fill of a zero-bubble pipeline, divisor of 1F1B's: splitting the backward pass leaves
 (p - 1)(F + B - W), a third of (p - 1)(F + B + W) where F, B and W take equal time (Qi et al. 2023,
 arXiv 2401.10241, table 1); with twice the memory nothing but 2 % of synchronisation."""
-FULL_GRAPHS_FROM = 2026.4
-"""Release from which Megatron-class stacks capture whole iterations in low precision on Blackwell,
-where a row doesn't say (assumed: recipes of these releases name it)."""
-DEDUPLICATED_FROM = 2025.8
-"""Release from which Megatron-class stacks dispatch by HybridEP on NVLink racks, where a row
-doesn't say (assumed: its first release in the recipes)."""
-
-
-class RefusedError(Exception):
-    """A row that cannot be priced; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -88,45 +77,6 @@ class Run:
     search: Search
     state_ranks: int
     fill_divisor: int
-
-
-class Row:
-    """Typed reading of one row; a value that cannot be read refuses the row."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = {k: v.strip() for k, v in values.items() if isinstance(v, str)}
-
-    def text(self, *names: str, default: str = "") -> str:
-        """Return the first value given among the columns ``names``."""
-        return next((self.values[n] for n in names if self.values.get(n)), default)
-
-    def number(self, *names: str, default: float | None = None) -> float:
-        """Return the first number given among the columns ``names``."""
-        text = self.text(*names)
-        if not text:
-            if default is None:
-                raise RefusedError(f"{names[0]} is missing")
-            return default
-        try:
-            value = float(text)
-        except ValueError:
-            raise RefusedError(f"{names[0]} is not a number: {text[:40]!r}") from None
-        if not math.isfinite(value) or not 0 <= value <= MAX_FIELD:
-            raise RefusedError(f"{names[0]} is out of range: {text[:40]}")
-        return value
-
-    def count(self, *names: str, default: float | None = None, least: int = 1) -> int:
-        """Return a whole number of at least ``least``."""
-        value = self.number(*names, default=default)
-        if value != int(value) or value < least:
-            raise RefusedError(f"{names[0]} must be a whole number from {least}: {value:g}")
-        return int(value)
-
-
-def read_rows(path: Path) -> Iterator[dict[str, str | None]]:
-    """Read a CSV file; quotes and line ends as they come."""
-    with path.open(encoding="utf-8", errors="replace", newline="") as stream:
-        yield from csv.DictReader((line.replace("\0", "") for line in stream))
 
 
 def run_of(values: Mapping[str, Any], profile: str | None = None) -> Run:
@@ -174,7 +124,7 @@ def _run(row: Row, measured: float, profile_name: str | None) -> Run:
     profile = profile.model_copy(update={"software": software_of(row, group, job)})
     zero = row.text("n_zero", "zero_stage", default="1")
     kind = row.text("n_recompute", "recompute_kind", default="none")
-    recompute: Recompute = kind if kind in ("selective", "full") else "none"  # type: ignore[assignment]
+    recompute = _KINDS.get(kind, "none")
     hybrid = zero == "hsdp"
     search = Search(zero=(zero_stage(zero),), recompute=(recompute,), hsdp=hybrid)
     vpp = int(shapes.vpp[0])
@@ -388,58 +338,6 @@ def stages_of(row: Row, model: Transformer, shapes: Shapes) -> Stages:
         return split(model, shapes.pp, shapes.vpp)
     counts = tuple(np.array([n], np.int64) for n in (stage - ahead, stage, last))
     return place(model, shapes.pp, (counts[0], counts[1], counts[2]), np.zeros(1, np.int64))
-
-
-_OFF = re.compile(
-    r"all overlap disabled|tp[- _]comm[- _]overlap[ =]*(off|false)|tp overlap off", re.I
-)
-_ASYNC = re.compile(r"async ?tp", re.I)
-_GRAPHS = {"none": "none", "full_iteration": "full", "unknown": "none", "yes": "partial"}
-
-
-def software_of(row: Row, group: NodeGroup, job: Job) -> Software:
-    """Read the switches of the software from the row."""
-    version = re.fullmatch(r"(2[2-9])\.(\d\d)(\..*)?", row.text("n_stack_version"))
-    year = 2000 + int(version[1]) + (int(version[2]) - 1) / 12 if version else None
-    overlap = row.text("overlap")
-    graphs = row.text("n_cuda_graph", default="none")
-    low = job.recipe.precision in ("mxfp8", "nvfp4")
-    captured = "partial" if graphs.startswith("te") else _GRAPHS.get(graphs, "none")
-    moe = job.transformer.moe is not None
-    if graphs == "unknown" and low and moe and year is not None and year >= FULL_GRAPHS_FROM:
-        captured = "full"
-    recipe = row.text("n_fp8_recipe")
-    modules = row.text("n_recompute_modules") or (
-        "operators" if row.text("n_stack") == "torchtitan" else "core_attn"
-    )
-    return Software(
-        released=year,
-        sequence_parallel=row.number("n_sp", default=1) > 0,
-        tp_overlap=False if _OFF.search(overlap) else True if _ASYNC.search(overlap) else None,
-        dp_overlap="not overlapped" not in overlap and "all overlap disabled" not in overlap,
-        ep_overlap=bool(re.search("a2a overlap|EP overlap on", overlap)),
-        deduplicated=_deduplicated(row, group, job, year),
-        static_routing=row.number("n_token_drop", default=0) > 0,
-        cuda_graphs=captured,  # type: ignore[arg-type]
-        fp8_scaling="row" if "row" in recipe else "block" if "block" in recipe else "tensor",
-        recompute_modules=tuple(modules.split(",")),
-        offloaded_optimizer="optimizer" in row.text("n_offload"),
-    )
-
-
-def _deduplicated(row: Row, group: NodeGroup, job: Job, year: float | None) -> bool:
-    """Whether dispatch sends a token once to a rank; where unknown, by release and hardware.
-
-    HybridEP on NVLink racks from its first release on, DeepEP for latent-attention models (whose
-    recipes it came with), plain all-to-all else.
-    """
-    stated = row.text("n_moe_dispatcher")
-    if stated and stated != "unknown":
-        return stated in ("hybridep", "deepep")
-    rack = group.gpu.nvlink_domain > group.gpu.gpus_per_node
-    late = year is None or year >= DEDUPLICATED_FROM
-    dropless = row.number("n_token_drop", default=0) <= 0
-    return dropless and ((rack and late) or job.transformer.mla is not None)
 
 
 def model_of(run: Run, profile: Profile | None = None) -> Calibrated:

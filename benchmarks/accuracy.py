@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks._runs import RefusedError, Run, predict, read_rows, run_of
+from benchmarks._rows import RefusedError, read_rows
+from benchmarks._runs import Run, predict, run_of
 
 WORST = 10
 
@@ -59,7 +60,7 @@ def measure(
 
 def grouped(done: list[tuple[Run, float]]) -> dict[str, dict[str, dict[str, float]]]:
     """Score the runs by series, stack, and GPU with precision."""
-    keys = {
+    keys: dict[str, Callable[[Run], str]] = {
         "series": lambda r: r.series,
         "stack": lambda r: f"{r.stack} {'moe' if 'moe' in r.labels['arch'] else 'dense'}",
         "gpu": lambda r: f"{r.labels['gpu']} {r.labels['precision']}",
@@ -100,11 +101,11 @@ def report(done: list[tuple[Run, float]], refused: list[dict[str, str]]) -> dict
         f"p90={overall['p90']:.2f} bias={overall['bias']:.2f} refused={len(refused)} "
         f"refused_pct={share:.1f}"
     )
-    rows = [
+    listed = [
         {"id": run.id, "series": run.series, "measured_s": run.measured_s, "error": error}
         for run, error in done
     ]
-    return {"overall": overall, "groups": tables, "refused": refused, "rows": rows}
+    return {"overall": overall, "groups": tables, "refused": refused, "rows": listed}
 
 
 @click.command()

@@ -23,11 +23,12 @@ import click
 import numpy as np
 import numpy.typing as npt
 import yaml
-from scipy.optimize import lsq_linear
+from scipy.optimize import lsq_linear  # type: ignore[import-untyped]
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks._runs import RefusedError, Run, predict, read_rows, run_of
+from benchmarks._rows import RefusedError, read_rows
+from benchmarks._runs import Run, predict, run_of
 
 Array = npt.NDArray[np.float64]
 HERE = Path(__file__).resolve().parent
@@ -122,7 +123,8 @@ class Fit:
     def log_step(self, index: int, x: Array) -> float:
         """Logarithm of the predicted step of one run under constants exp(x)."""
         run = self.runs[index]
-        gpu, stack = {}, {}
+        gpu: dict[str, float] = {}
+        stack: dict[str, float] = {}
         for c, value in zip(self.moving, x, strict=True):
             if self.own[c][index]:
                 (gpu if c.kind == "gpu" else stack)[c.name] = math.exp(value)
@@ -145,9 +147,7 @@ class Fit:
 
     def _soft(self, errors: Array) -> Array:
         z = errors / ERROR_SCALE
-        return np.asarray(
-            self.weight * np.sign(z) * np.sqrt(2 * (np.sqrt(1 + z**2) - 1))
-        )
+        return np.asarray(self.weight * np.sign(z) * np.sqrt(2 * (np.sqrt(1 + z**2) - 1)))
 
     def _prior(self, x: Array) -> Array:
         return np.array(
@@ -160,7 +160,8 @@ class Fit:
         z = base / ERROR_SCALE
         soft = np.sqrt(2 * (np.sqrt(1 + z**2) - 1))
         # d soft / d z = z / (sqrt(1 + z^2) soft), 1 at z = 0
-        slope = np.where(soft > 1e-9, np.abs(z) / (np.sqrt(1 + z**2) * np.maximum(soft, 1e-9)), 1.0)
+        slope = np.abs(z) / (np.sqrt(1 + z**2) * np.maximum(soft, 1e-9))
+        slope = np.where(soft > 1e-9, slope, 1.0)
         table = np.zeros((len(self.runs) + len(x), len(x)))
         for j, c in enumerate(self.moving):
             moved = x.copy()
@@ -192,7 +193,7 @@ class Fit:
             step = _bounded_step(table, value, damping, low - x, high - x)
             tried = self.residuals(x + step)
             gain = 0.5 * float(value @ value - tried @ tried)
-            table = table + np.outer(tried - value - table @ step, step) / max(step @ step, 1e-12)
+            table = table + np.outer(tried - value - table @ step, step) / max(float(step @ step), 1e-12)
             age += 1
             if gain > 0:
                 x, value, damping = x + step, tried, damping / 2
@@ -205,13 +206,13 @@ class Fit:
 
 
 def _bounded_step(table: Array, value: Array, damping: float, low: Array, high: Array) -> Array:
-    """Minimise |table · step + value|² + damping · |D step|² within bounds, D the columns' norms."""
+    """Minimise |table · step + value|² + damping |D step|² within bounds, D the columns' norms."""
     size = np.sqrt(damping * (table**2).sum(axis=0))
     rows = np.vstack([table, np.diag(size)])
     target = np.concatenate([-value, np.zeros(len(size))])
-    return np.asarray(
-        lsq_linear(rows, target, bounds=(low - 1e-9, high + 1e-9), tol=1e-8).x
-    ).clip(low, high)
+    return np.asarray(lsq_linear(rows, target, bounds=(low - 1e-9, high + 1e-9), tol=1e-8).x).clip(
+        low, high
+    )
 
 
 def load(path: Path) -> list[Run]:
@@ -289,7 +290,9 @@ def main(runs: Path, rounds: int, cold: bool, put: bool) -> None:
     for c, value in zip(moving, x, strict=True):
         pull = (value - math.log(c.prior)) / c.sigma
         edge = " at its bound" if math.exp(value) in (c.least, c.most) else ""
-        click.echo(f"{c.label:<48}{math.exp(value):>12.4g}  prior {c.prior:<10.4g}{pull:+5.1f}{edge}")
+        click.echo(
+            f"{c.label:<48}{math.exp(value):>12.4g}  prior {c.prior:<10.4g}{pull:+5.1f}{edge}"
+        )
     if put:
         write(moving, x)
     click.echo(

@@ -161,7 +161,7 @@ class Calibrated:
     # -- the faces of a cost model ---------------------------------------------------------------
 
     def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
-        """Bound step and memory from below: no data-parallel traffic, best sharding, cheapest kinds.
+        """Bound step and memory from below: no data-parallel traffic, best sharding, least kind.
 
         Every term left out is at least zero, every term kept is at its least over the choices, and
         rounding is upwards on both sides, so the bound is admissible.

@@ -6,8 +6,8 @@ import numpy as np
 
 from topology.levels import levels, spanned_level
 
-from ..axes.pipeline import message_bytes
 from ..axes.base import Traffic
+from ..axes.pipeline import message_bytes
 from ..job.job import Job
 from .kernels import pass_seconds
 from .machine import Machine

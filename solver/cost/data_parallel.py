@@ -94,7 +94,7 @@ def _each(
 
 
 def _hide(machine: Machine, traffic: FloatArray, compute: FloatArray) -> FloatArray:
-    """What a pass waits for: traffic beyond the compute it may hide under, and contention.
+    """Return what a pass waits for: traffic beyond the compute it may hide under, and contention.
 
     Gathers share the GPU with compute: a part of what is hidden still slows it.
     """
@@ -116,7 +116,7 @@ class _Pricing:
         self.dense_ranks, self.expert_ranks = shard_ranks(shapes, shardings)
 
     def _bandwidth(
-        self, ranks: FloatArray, stride: FloatArray, fabric: float, link: float
+        self, ranks: FloatArray, stride: FloatArray | IntArray, fabric: float, link: float
     ) -> FloatArray:
         flat = (ranks.astype(np.int64).ravel(), np.broadcast_to(stride, ranks.shape).ravel())
         rate = self.machine.bytes_per_s(flat[0], flat[1].astype(np.int64), fabric=fabric, link=link)
@@ -167,7 +167,7 @@ class _Pricing:
         start = stack.fsdp_latency_s + stack.hop_latency_s * hops
         return np.asarray(self.layers * start[:, None, None, :])
 
-    def once(self, zero: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def once(self, zero: IntArray) -> tuple[FloatArray, FloatArray]:
         """Gather and scatter that run once a step, for each ZeRO stage.
 
         0: all-reduce of gradients, as scatter and gather of them. 1: scatter gradients, gather

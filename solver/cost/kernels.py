@@ -99,9 +99,7 @@ def flash_attention_seconds(
     """
     rates = machine.profile.gpu
     narrow = rates.attention_narrow if head_dim <= NARROW_HEAD else 1.0
-    rate = (
-        machine.peak_flops * rates.attention_efficiency * narrow * machine.profile.attention
-    )
+    rate = machine.peak_flops * rates.attention_efficiency * narrow * machine.profile.attention
     return np.asarray(score_flops / rate * (1 + rates.attention_half_seq * cp / seq_len))
 
 

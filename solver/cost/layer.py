@@ -92,7 +92,7 @@ def _launched(core: Core, work: Work, host: float, apart: float | FloatArray = 0
 
 
 def _dense(core: Core) -> Part:
-    """A layer with a dense MLP."""
+    """Price a layer with a dense MLP."""
     profile = core.machine.profile
     work = attention_half(core) + dense_mlp(core, core.model.ffn)
     work = _launched(core, work, profile.host_layer_s)
@@ -100,7 +100,7 @@ def _dense(core: Core) -> Part:
 
 
 def _moe(core: Core) -> Part:
-    """A layer with a mixture of experts."""
+    """Price a layer with a mixture of experts."""
     moe, profile = core.model.moe, core.machine.profile
     if moe is None:
         return _compute(core, Work(core.zero, core.zero, core.zero))
@@ -144,14 +144,14 @@ def _vocabulary(core: Core) -> FloatArray:
 
 
 def _embedding(core: Core) -> Part:
-    """The input embedding: its gradient is a pass over the table for each micro-batch."""
+    """Price the input embedding: its gradient is a pass over the table for each micro-batch."""
     table = _vocabulary(core) * core.model.hidden
     backward = core.moved(core.stack.embedding_bytes * table)
     return _compute(core, Work(core.zero, backward, core.zero))
 
 
 def _head(core: Core, layer: Part) -> Part:
-    """The output projection and loss, and multi-token-prediction modules with theirs."""
+    """Price the output projection and loss, and multi-token-prediction modules with theirs."""
     rows, hidden = _vocabulary(core), np.full_like(core.tp, core.model.hidden)
     forward, backward = linear_seconds(core.machine, core.tokens, (rows, hidden), "bf16")
     loss = core.moved(core.stack.logit_bytes * core.tokens * rows)

@@ -118,7 +118,7 @@ def tokens_per_rank(job: Job, shapes: Shapes) -> FloatArray:
 def activation_bytes(
     job: Job, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]
 ) -> FloatArray:
-    """Saved activations of all micro-batches in flight, shape (N, 4, K)."""
+    """Return the saved activations of all micro-batches in flight, shape (N, 4, K)."""
     column = [a[:, None] for a in (shapes.pp, shapes.vpp, shapes.microbatches)]
     chunks = chunks_in_flight(column[0], column[1], column[2], stages.index)
     in_flight = chunks / column[1] * tokens_per_rank(job, shapes)[:, None]
@@ -238,7 +238,7 @@ def memory_items(
 
 
 def least_bytes(job: Job, profile: Profile, shapes: Shapes, stages: Stages) -> FloatArray:
-    """A lower bound of the peak over every sharding and recomputation, shape (N, 4)."""
+    """Bound the peak from below over every sharding and recomputation, shape (N, 4)."""
     one = np.ones((len(shapes), 1), np.int64)
     everything = Shardings(3 * one, one, one.astype(bool))
     parameters = held(job.transformer, shapes, stages)

@@ -14,7 +14,7 @@ GATED_TRAFFIC, PLAIN_TRAFFIC = 3, 2
 
 
 def dense_mlp(core: Core, ffn: float, module: str = "mlp") -> Work:
-    """An MLP of intermediate width ``ffn`` over all tokens; ``module`` is its recompute name."""
+    """Price an MLP of intermediate width ``ffn``; ``module`` is its name in recomputation."""
     model, tp = core.model, core.tp
     hidden = np.full_like(tp, model.hidden)
     wide = ffn * (2 if model.gated else 1) / tp
@@ -37,7 +37,7 @@ def dense_mlp(core: Core, ffn: float, module: str = "mlp") -> Work:
 
 
 def experts(core: Core, moe: Moe) -> Work:
-    """The routed experts that a rank holds, with permutation; and its shared experts.
+    """Price the routed experts that a rank holds, with permutation, and its shared experts.
 
     Grouped products: each expert has its share of the rows, and loses rate like a product of so
     few rows (profiles/stacks.yaml, grouped_…).

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from topology.errors import InputError, Problem
 
 from ..job.recipe import Precision
+from .software import Software
 
 BEFORE_HOPPER = ("a100",)
 """Families on which attention kernels written for A100 lose nothing."""
@@ -46,58 +47,6 @@ class GpuRates(BaseModel):
     collective_bytes_per_s: float
     collective_half_bytes: float
     all_reduce_bytes_per_s: float
-
-
-CudaGraphs = Literal["none", "partial", "full"]
-Scaling = Literal["tensor", "row", "block"]
-
-
-class Software(BaseModel):
-    """Switches of a software stack that the constants depend on; what a run states, or the default.
-
-    The defaults are what a current release does when nothing else is asked of it.
-
-    Attributes
-    ----------
-    released
-        Year of the release, with its fraction; None for a current one.
-    sequence_parallel
-        Norms and residuals are split over the tensor ranks too.
-    tp_overlap, dp_overlap
-        Tensor-parallel collectives run under the matrix products (None takes the stack's default),
-        data-parallel ones under the passes.
-    ep_overlap
-        Dispatch and combine of one micro-batch run under the compute of another.
-    deduplicated
-        Dispatch sends a token once to a rank or NVLink domain (DeepEP, HybridEP), not once for
-        each of its experts; None takes the stack's.
-    static_routing
-        Tokens beyond a capacity are dropped, so that no shape waits for the router.
-    cuda_graphs
-        Captured kernels: none, those of some modules, or the full iteration.
-    fp8_scaling
-        What shares one scale in ``fp8``.
-    recompute_modules
-        What selective recomputation repeats: ``core_attn mla_up_proj moe_act layernorm mlp moe``,
-        or ``operators``: every other product and all elementwise kernels (operator-level
-        checkpointing as torchtitan does it).
-    offloaded_optimizer
-        Optimizer states live on the host and are updated there.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    released: float | None = None
-    sequence_parallel: bool = True
-    tp_overlap: bool | None = None
-    dp_overlap: bool = True
-    ep_overlap: bool = False
-    deduplicated: bool | None = None
-    static_routing: bool = False
-    cuda_graphs: CudaGraphs = "none"
-    fp8_scaling: Scaling = "tensor"
-    recompute_modules: tuple[str, ...] = ("core_attn",)
-    offloaded_optimizer: bool = False
 
 
 class StackConstants(BaseModel):

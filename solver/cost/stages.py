@@ -71,9 +71,8 @@ def interleaves(layers: int, pp: IntArray, vpp: IntArray) -> BoolArray:
     """
     lighter = lighter_stages(layers, pp)
     heavy = (layers + lighter) // pp
-    return (vpp == 1) | (
-        (lighter <= BOTH_ENDS) & (heavy % vpp == 0) & (heavy > vpp - (lighter == 0))
-    )
+    room = (lighter <= BOTH_ENDS) & (heavy % vpp == 0) & (heavy > vpp - (lighter == 0))
+    return np.asarray((vpp == 1) | room)
 
 
 def split(transformer: Transformer, pp: IntArray, vpp: IntArray) -> Stages:
@@ -142,5 +141,5 @@ def stack_fits(transformer: Transformer, pp: IntArray, vpp: IntArray) -> BoolArr
     first_chunk = heavy // vpp - ((lighter >= BOTH_ENDS) & (pp > 1))
     leading = (moe.first_dense <= first_chunk) | (pp == 1)
     if moe.every == 1:
-        return leading
-    return leading & (lighter == 0) & (heavy % moe.every == 0)
+        return np.asarray(leading)
+    return np.asarray(leading & (lighter == 0) & (heavy % moe.every == 0))
