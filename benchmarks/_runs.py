@@ -40,10 +40,7 @@ POWER_EXPONENT = 1 / 3
 """Dynamic power grows with frequency times voltage squared, so the clock with its cube root."""
 UNKNOWN_MICRO_BATCH = 1
 _KINDS: dict[str, Recompute] = {"selective": "selective", "full": "full"}
-SCHEDULE_DIVISORS = {"ZB-1p": 3, "ZB-2p": 50}
-"""Fill of a zero-bubble pipeline, divisor of 1F1B's: splitting the backward pass leaves
-(p - 1)(F + B - W), a third of (p - 1)(F + B + W) where F, B and W take equal time (Qi et al. 2023,
-arXiv 2401.10241, table 1); with twice the memory nothing but 2 % of synchronisation."""
+
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,6 @@ class Run:
         The problem and its stated layout.
     state_ranks
         Ranks over which ZeRO-3 shards.
-    fill_divisor
-        What divides the pipeline's fill (virtual stages, or a zero-bubble schedule).
     """
 
     id: str
@@ -76,7 +71,6 @@ class Run:
     stages: Stages
     search: Search
     state_ranks: int
-    fill_divisor: int
 
 
 def run_of(values: Mapping[str, Any], profile: str | None = None) -> Run:
@@ -127,8 +121,6 @@ def _run(row: Row, measured: float, profile_name: str | None) -> Run:
     recompute = _KINDS.get(kind, "none")
     hybrid = zero == "hsdp"
     search = Search(zero=(zero_stage(zero),), recompute=(recompute,), hsdp=hybrid)
-    vpp = int(shapes.vpp[0])
-    schedule = row.text("n_schedule")
     return Run(
         id=row.text("id", default="?"),
         series=row.text("series", default="?"),
@@ -147,7 +139,6 @@ def _run(row: Row, measured: float, profile_name: str | None) -> Run:
         stages=stages_of(row, job.transformer, shapes),
         search=search,
         state_ranks=row.count("n_state_shard_ranks", default=1) if hybrid else 0,
-        fill_divisor=SCHEDULE_DIVISORS.get(schedule, vpp),
     )
 
 
@@ -356,9 +347,6 @@ def column_of(run: Run, tables: Tables) -> int:
 
 def predict(run: Run, profile: Profile | None = None) -> float:
     """Predict the step, seconds, through the product's tables and its evaluation of a choice."""
-    tables = model_of(run, profile).tables(run.shapes, run.stages)
-    divided = replace(run.shapes, vpp=np.array([run.fill_divisor], np.int64))
-    step, _, _ = evaluate(
-        replace(tables, shapes=divided), 0, Choice(column_of(run, tables), (0, 0, 0))
-    )
-    return step * TICK_S
+    tables = model_of(run, profile).tables(run.shapes, stages=run.stages)
+    choice = Choice(column_of(run, tables), (0, 0, 0))
+    return evaluate(tables, 0, choice)[0] * TICK_S

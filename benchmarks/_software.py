@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from benchmarks._rows import Row
-from solver.cost.software import CudaGraphs, Software
+from solver.cost.software import CudaGraphs, Schedule, Software
 from solver.job.job import Job
 from topology.cluster import NodeGroup
 
@@ -19,6 +19,7 @@ doesn't say (assumed: its first release in the recipes)."""
 _OFF = re.compile(
     r"all overlap disabled|tp[- _]comm[- _]overlap[ =]*(off|false)|tp overlap off", re.I
 )
+_SCHEDULES: dict[str, Schedule] = {"ZB-1p": "zb-1p", "ZB-2p": "zb-2p"}
 _ASYNC = re.compile(r"async ?tp", re.I)
 _GRAPHS: dict[str, CudaGraphs] = {
     "none": "none",
@@ -54,6 +55,7 @@ def software_of(row: Row, group: NodeGroup, job: Job) -> Software:
         cuda_graphs=captured,
         fp8_scaling="row" if "row" in recipe else "block" if "block" in recipe else "tensor",
         recompute_modules=tuple(modules.split(",")),
+        schedule=_SCHEDULES.get(row.text("n_schedule"), "1f1b"),
         offloaded_optimizer="optimizer" in row.text("n_offload"),
     )
 

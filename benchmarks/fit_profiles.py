@@ -193,7 +193,8 @@ class Fit:
             step = _bounded_step(table, value, damping, low - x, high - x)
             tried = self.residuals(x + step)
             gain = 0.5 * float(value @ value - tried @ tried)
-            table = table + np.outer(tried - value - table @ step, step) / max(float(step @ step), 1e-12)
+            missed = tried - value - table @ step
+            table = table + np.outer(missed, step) / max(float(step @ step), 1e-12)
             age += 1
             if gain > 0:
                 x, value, damping = x + step, tried, damping / 2

@@ -69,7 +69,11 @@ class StageMemory(Output):
 
 
 class Stage(Output):
-    """Stages that are alike: the first of them, and how many there are."""
+    """Stages that are alike: the first of them, and how many there are.
+
+    ``microbatch_s`` is the time of one micro-batch, forward and backward; ``drain_s`` what is left
+    once the pipeline has drained: data-parallel traffic, optimizer.
+    """
 
     name: Literal["first", "light", "heavy", "last"]
     index: int
@@ -81,6 +85,7 @@ class Stage(Output):
     has_head: bool
     recompute: Literal["none", "selective", "full"]
     microbatch_s: float
+    drain_s: float
     memory: StageMemory
 
 
@@ -193,13 +198,23 @@ class Certificate(Output):
 
 
 class Result(Output):
-    """What ``solve`` returns: best plan first, then the next best different layouts."""
+    """What ``solve`` returns: best plan first, then the next best different layouts.
+
+    ``recommended`` is the rank of the simplest plan within the tolerance of the optimum;
+    ``fastest`` stands next to the cheapest plan; ``expected_error`` is the mean absolute error of
+    the step time of ``profile`` on runs it never saw; ``measured`` is False where no training run
+    of this GPU was ever fitted.
+    """
 
     status: Status
     objective: Literal["time", "cost"]
     plans: tuple[Plan, ...]
     recommended: int | None
+    fastest: Plan | None
     front: tuple[Plan, ...]
+    profile: str
+    expected_error: float
+    measured: bool
     gpu_counts_considered: tuple[int, ...]
     certificate: Certificate
     reasons: tuple[str, ...] = ()

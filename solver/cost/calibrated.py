@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from topology.cluster import NodeGroup
 
 from ..axes import context, expert, tensor
-from ..job.job import Job, Limits, Recompute, Search
+from ..degrees import distinct
+from ..job.job import RECOMPUTE, Job, Limits, Recompute, Search
 from ..plan import Estimate
 from .communication import neighbour_seconds
 from .data_parallel import DataTraffic, Passes, data_traffic
@@ -19,12 +20,12 @@ from .machine import Machine
 from .memory import least_bytes, memory_items
 from .parameters import Held, held
 from .profile import Profile
-from .schedule import step_ticks
+from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
 from .stages import Stages, split
-from .tables import Choice, Tables
-from .ticks import FloatArray, IntArray, capacity_mebibytes, mebibytes, ticks
+from .tables import Choice, Seconds, Tables, round_up
+from .ticks import FloatArray, IntArray, capacity_mebibytes, grains, mebibytes
 
 ONE_NODE = 8
 """GPUs from which the slowdown of scale counts."""
@@ -71,7 +72,7 @@ class Calibrated:
         self.job, self.group, self.limits, self.search = job, group, limits, search
         self.profile = profile
         self.machine = Machine(group, profile)
-        self.kinds: tuple[Recompute, ...] = search.recompute
+        self.kinds: tuple[Recompute, ...] = tuple(k for k in RECOMPUTE if k in search.recompute)
         self.usable_bytes = float(group.gpu.usable_bytes)
 
     @cached_property
@@ -83,9 +84,10 @@ class Calibrated:
 
     def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
         """Layer times of the distinct cores, and which core each shape has."""
-        keys = np.stack([shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch], axis=1)
-        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        return layer_times(self.job, self.machine, shapes.take(first)), inverse.ravel()
+        first, core = distinct(
+            shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch
+        )
+        return layer_times(self.job, self.machine, shapes.take(first)), core
 
     def slowdown(self, shapes: Shapes) -> FloatArray:
         """Factor on every time: the release, and a loss that grows with the GPUs; shape (N,)."""
@@ -154,6 +156,11 @@ class Calibrated:
             seconds = seconds + stack.offloaded_parameter_s * owned
         return np.asarray(seconds * self.slowdown(shapes)[:, None, None])
 
+    def _fill(self, shapes: Shapes) -> IntArray:
+        """Return what divides the pipeline's fill: virtual stages, or the schedule's divisor."""
+        divisor = FILL_DIVISOR[self.profile.software.schedule]
+        return np.where(divisor > 1, divisor, shapes.vpp)
+
     def step_overhead(self, shapes: Shapes) -> FloatArray:
         """Seconds of a step that depend on nothing but the scale, shape (N,)."""
         return self.profile.stack.step_overhead_s * self.slowdown(shapes)
@@ -167,16 +174,19 @@ class Calibrated:
         rounding is upwards on both sides, so the bound is admissible.
         """
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
-        times = self.stage_times(shapes, stages, self.kinds)
-        pace = ticks(times.base.min(axis=-1))
+        # The kinds are in order of time: the first repeats least.
+        base = self.stage_times(shapes, stages, self.kinds[:1]).base[..., 0]
+        column = (slice(None), None)
+        pace, share = pipeline_grains(
+            base, stages.count, self._fill(shapes)[column], shapes.microbatches[column]
+        )
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
         parameters = held(self.job.transformer, shapes, stages)
-        tail = (
-            self._update(parameters, shapes, spread)[..., 0] + self.step_overhead(shapes)[:, None]
-        )
-        step = step_ticks(pace, ticks(tail), stages.count, shapes.vpp, shapes.microbatches)
-        need = least_bytes(self.job, self.profile, shapes, stages)
+        tail = self._update(parameters, shapes, spread)[..., 0]
+        tail = tail + self.step_overhead(shapes)[:, None]
+        step = step_ticks(pace, share, grains(np.where(stages.count > 0, tail, 0.0)))
+        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds)
         return step, mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
 
     def _priced(
@@ -192,20 +202,22 @@ class Calibrated:
         )
         return times, traffic, self._update(parameters, shapes, columns)
 
-    def tables(self, shapes: Shapes, stages: Stages | None = None) -> Tables:
+    def tables(
+        self, shapes: Shapes, columns: Shardings | None = None, stages: Stages | None = None
+    ) -> Tables:
         """Coefficients of every recomputation and sharding of every shape.
 
-        ``stages`` replaces the rule by which layers fall on stages.
+        ``columns`` and ``stages`` replace the shardings looked at and the rule by which layers
+        fall on stages.
         """
         if stages is None:
             stages = split(self.job.transformer, shapes.pp, shapes.vpp)
-        columns = shardings(shapes, self.group, self.search)
+        columns = columns or shardings(shapes, self.group, self.search)
         times, traffic, update = self._priced(shapes, stages, columns)
         stage = times.base[..., None] + traffic.microbatch_exposed
         tail = traffic.step_exposed + update[:, :, None, :]
         tail = tail + self.step_overhead(shapes)[:, None, None, None]
         items = memory_items(self.job, self.profile, shapes, stages, columns, self.kinds)
-        need = np.broadcast_to(items.total(), stage.shape)
         compute = times.forward + times.backward
         busiest = np.where(stages.count > 0, compute, -1.0).argmax(axis=-1)
         row = np.arange(len(shapes))
@@ -219,11 +231,12 @@ class Calibrated:
         )
         each, once = (np.broadcast_to(part, stage.shape)[row, busiest] for part in (each, once))
         sent = microbatches * (np.asarray(layer)[row, busiest][..., None] + each) + once
-        return Tables(
-            shapes, columns, stages, ticks(stage), ticks(np.broadcast_to(tail, stage.shape)),
-            mebibytes(need), ticks(sent), ticks(shapes.microbatches * compute[row, busiest]),
-            busiest,
-        )  # fmt: skip
+        seconds = Seconds(
+            stage, tail, items.total(), sent, shapes.microbatches * compute[row, busiest], busiest
+        )
+        filled = replace(shapes, vpp=self._fill(shapes))
+        tables = round_up(filled, columns, stages, len(self.kinds), seconds)
+        return replace(tables, shapes=shapes)
 
     def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
         """Itemise one complete choice."""

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime, Verdict
+from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
 from .data_parallel import DataTraffic
 from .memory import MemoryItems
 from .schedule import bubble_fraction
 from .stages import CLASSES, RECOMPUTE_CLASS
 from .tables import Choice, Tables, evaluate
-from .ticks import MIB, TICK_S, FloatArray, IntArray
+from .ticks import GRAIN_S, MIB, TICK_S, FloatArray, IntArray
+from .verdict import CLASS_NAMES, verdict
 
 if TYPE_CHECKING:
     from .calibrated import Calibrated, StageTimes
-
-CLASS_NAMES: tuple[Literal["first", "light", "heavy", "last"], ...] = (
-    "first",
-    "light",
-    "heavy",
-    "last",
-)
 
 
 @dataclass(frozen=True)
@@ -42,22 +36,18 @@ class _Picker:
         return float(full[0, stage, kind, self.choice.sharding])
 
 
-def verdict(total: float, limit: float, usable: float) -> Verdict:
-    """Judge a need: fits the limit, only the card ("tight"), or neither."""
-    if total <= limit:
-        return "fits"
-    return "tight" if total <= usable else "out_of_memory"
-
-
 def itemise(
     model: Calibrated, tables: Tables, choice: Choice, times: StageTimes, traffic: DataTraffic,
     update: FloatArray, items: MemoryItems,
 ) -> Estimate:  # fmt: skip
     """Build the estimate of the single shape in ``tables``."""
-    pick = _Picker(tables.stage.shape, choice)
+    pick = _Picker(tables.pace.shape, choice)
+    stage_s = times.base[..., None] + traffic.microbatch_exposed
     used = [c for c in range(CLASSES) if tables.stages.count[0, c] > 0]
-    stages = tuple(_stage(model, tables, items, pick, c) for c in used)
-    pace = max(used, key=lambda c: pick(tables.stage, c))
+    stages = tuple(
+        _stage(model, tables, items, pick, (c, pick(stage_s, c))) for c in used
+    )
+    pace = max(used, key=lambda c: pick(stage_s, c))
     time = _step_time(model, tables, choice, pick, pace, times, traffic, update)
     worst = max(range(len(stages)), key=lambda i: stages[i].memory.total_bytes)
     ticks_sent = evaluate(tables, 0, choice)[2]
@@ -75,8 +65,9 @@ def itemise(
 
 
 def _stage(
-    model: Calibrated, tables: Tables, items: MemoryItems, pick: _Picker, stage: int
+    model: Calibrated, tables: Tables, items: MemoryItems, pick: _Picker, timed: tuple[int, float]
 ) -> Stage:
+    stage, microbatch_s = timed
     stages = tables.stages
     kind = model.kinds[pick.choice.recompute[RECOMPUTE_CLASS[stage]]]
     parts = {f"{name}_bytes": pick(getattr(items, name), stage) for name in _ITEM_NAMES}
@@ -91,7 +82,8 @@ def _stage(
         has_embedding=bool(stages.has_embedding[0, stage]),
         has_head=bool(stages.has_head[0, stage]),
         recompute=kind,
-        microbatch_s=pick(tables.stage, stage) * TICK_S,
+        microbatch_s=microbatch_s,
+        drain_s=pick(tables.tail, stage) * GRAIN_S,
         memory=StageMemory(
             **parts,
             total_bytes=total,

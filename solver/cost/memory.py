@@ -237,13 +237,18 @@ def memory_items(
     )  # fmt: skip
 
 
-def least_bytes(job: Job, profile: Profile, shapes: Shapes, stages: Stages) -> FloatArray:
-    """Bound the peak from below over every sharding and recomputation, shape (N, 4)."""
+def least_bytes(
+    job: Job, profile: Profile, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]
+) -> FloatArray:
+    """Bound the peak from below over every sharding and recomputation, shape (N, 4).
+
+    ``kinds`` are in order of time, which is the reverse order of what they keep.
+    """
     one = np.ones((len(shapes), 1), np.int64)
     everything = Shardings(3 * one, one, one.astype(bool))
     parameters = held(job.transformer, shapes, stages)
     states = sum(part[..., 0] for part in state_bytes(job, parameters, shapes, everything))
-    kept = activation_bytes(job, shapes, stages, ("none", "selective", "full")).min(axis=-1)
+    kept = activation_bytes(job, shapes, stages, kinds[-1:])[..., 0]
     stack = profile.stack
     allocated = stack.state_factor * states + stack.activation_factor * kept
     allocated = allocated + logits_bytes(job, profile, shapes, stages)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .ticks import FloatArray, IntArray
+from .ticks import MAX_TICKS, FloatArray, IntArray, grains, whole_ticks
+
+FILL_DIVISOR = {"1f1b": 1, "zb-1p": 3, "zb-2p": 50}
+"""What a schedule divides 1F1B's fill by. Zero bubble splits the backward pass: with the memory of
+1F1B (p - 1)(F + B - W) is left, a third of (p - 1)(F + B + W) where F, B and W take equal time;
+with twice the memory nothing but about 2 % of it (Qi et al. 2023, arXiv 2401.10241, table 1)."""
 
 
 def bubble_fraction(pp: IntArray, vpp: IntArray, microbatches: IntArray) -> FloatArray:
@@ -30,20 +35,22 @@ def chunks_in_flight(
     return np.where(pp == 1, vpp, np.where(vpp == 1, plain, interleaved))
 
 
-def step_ticks(
-    stage: IntArray, tail: IntArray, count: IntArray, vpp: IntArray, microbatches: IntArray
-) -> IntArray:
-    """Return the step: m · slowest + (sum − slowest) / v + the longest tail, in ticks.
+def pipeline_grains(
+    stage_s: FloatArray, count: IntArray, vpp: IntArray, microbatches: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Return what the slowest stage adds to a step, and what every stage adds, in grains.
 
-    ``stage`` and ``tail`` have shape (..., 4): time of one micro-batch, and what is left after
-    the pipeline has drained (data-parallel traffic, optimizer), of a stage of each class; ``count``
-    broadcasts against them, ``vpp`` and ``microbatches`` against (...). The closed form never
-    undershoots an event simulation of 1F1B.
+    A pipeline takes m · slowest + (sum - slowest) / v = (m - 1/v) · slowest + sum / v, where the
+    sum runs over all stages: the pace of the slowest class plus each class's share of the fill.
+    It never undershoots an event simulation of 1F1B. Arrays broadcast; classes lie on the axis that
+    ``count`` has.
     """
-    present = np.where(count > 0, stage, 0)
-    slowest = present.max(axis=-1)
-    fill = (present * count).sum(axis=-1) - slowest
-    return np.asarray(
-        microbatches * slowest + -(-fill // vpp) + np.where(count > 0, tail, 0).max(axis=-1),
-        dtype=np.int64,
-    )
+    pace = (microbatches - 1 / vpp) * stage_s
+    share = count * stage_s / vpp
+    return grains(np.where(count > 0, pace, 0.0)), grains(np.where(count > 0, share, 0.0))
+
+
+def step_ticks(pace: IntArray, share: IntArray, tail: IntArray) -> IntArray:
+    """Return the step in ticks: the largest pace, all shares, the longest tail; (..., 4) each."""
+    total = pace.max(axis=-1) + share.sum(axis=-1) + tail.max(axis=-1)
+    return np.asarray(np.minimum(whole_ticks(total), MAX_TICKS), dtype=np.int64)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+Schedule = Literal["1f1b", "zb-1p", "zb-2p"]
 CudaGraphs = Literal["none", "partial", "full"]
 Scaling = Literal["tensor", "row", "block"]
 
@@ -39,6 +40,9 @@ class Software(BaseModel):
         What selective recomputation repeats: ``core_attn mla_up_proj moe_act layernorm mlp moe``,
         or ``operators``: every other product and all elementwise kernels (operator-level
         checkpointing as torchtitan does it).
+    schedule
+        Order of a pipeline's passes: 1F1B (interleaved with virtual stages), or a zero-bubble one
+        with the memory of 1F1B or twice that.
     offloaded_optimizer
         Optimizer states live on the host and are updated there.
     """
@@ -55,4 +59,5 @@ class Software(BaseModel):
     cuda_graphs: CudaGraphs = "none"
     fp8_scaling: Scaling = "tensor"
     recompute_modules: tuple[str, ...] = ("core_attn",)
+    schedule: Schedule = "1f1b"
     offloaded_optimizer: bool = False

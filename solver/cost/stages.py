@@ -67,12 +67,11 @@ def interleaves(layers: int, pp: IntArray, vpp: IntArray) -> BoolArray:
 
     Each virtual stage has the same number of layers, but for one layer less at either end (the
     embedding and the loss then count as layers, as Megatron-LM's
-    ``--account-for-embedding-in-pipeline-split`` does).
+    ``--account-for-embedding-in-pipeline-split`` does), so that an end may hold no layer at all.
     """
     lighter = lighter_stages(layers, pp)
     heavy = (layers + lighter) // pp
-    room = (lighter <= BOTH_ENDS) & (heavy % vpp == 0) & (heavy > vpp - (lighter == 0))
-    return np.asarray((vpp == 1) | room)
+    return np.asarray((vpp == 1) | ((lighter <= BOTH_ENDS) & (heavy % vpp == 0)))
 
 
 def split(transformer: Transformer, pp: IntArray, vpp: IntArray) -> Stages:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from ..job.job import Recompute
 from ..plan import Estimate
-from .schedule import step_ticks
+from .schedule import pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
-from .stages import RECOMPUTE_CLASS, Stages
-from .ticks import BoolArray, IntArray
+from .stages import CLASSES, RECOMPUTE_CLASS, Stages
+from .ticks import BoolArray, FloatArray, IntArray, grains, mebibytes
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,18 @@ class Tables:
 
     Attributes
     ----------
-    stage
-        Ticks of one micro-batch on a stage, exposed communication included; (N, 4, K, Z).
+    pace
+        Grains that a step takes if this class is the slowest; (N, 4, K, Z).
+    share
+        Grains that filling the pipeline takes on all stages of the class; (N, 4, K, Z).
     tail
-        Ticks left when the pipeline has drained; (N, 4, K, Z).
+        Grains left when the pipeline has drained; (N, 4, K, Z).
     memory
-        Need of a GPU of the class in MiB; (N, 4, K, Z).
+        Need of a GPU of the class in MiB; (N, 4, K, Z). All four are 0 for an empty class.
     communication
-        Ticks of communication a step on the busiest stage, by the metric of the limits; (N, K, Z).
+        Grains of communication a step on the busiest stage, by the limit's metric; (N, K, Z).
     compute
-        Ticks of compute a step on the busiest stage, without recomputation; (N,).
+        Grains of compute a step on the busiest stage, without recomputation; (N,).
     busiest
         Class of the busiest stage; (N,).
     shapes, shardings, stages
@@ -40,7 +42,8 @@ class Tables:
     shapes: Shapes
     shardings: Shardings
     stages: Stages
-    stage: IntArray
+    pace: IntArray
+    share: IntArray
     tail: IntArray
     memory: IntArray
     communication: IntArray
@@ -68,9 +71,63 @@ class Tables:
             stages,
             *(
                 getattr(self, name)[rows]
-                for name in ("stage", "tail", "memory", "communication", "compute", "busiest")
+                for name in _COEFFICIENTS
             ),
         )
+
+    def restrict(self, columns: BoolArray) -> Tables:
+        """Return the same tables with only some shardings valid; ``columns`` is (N, Z)."""
+        s = self.shardings
+        return replace(
+            self, shardings=Shardings(s.zero, s.replicas, np.asarray(s.valid & columns))
+        )
+
+
+_COEFFICIENTS = ("pace", "share", "tail", "memory", "communication", "compute", "busiest")
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A cost model's figures before rounding; each broadcasts to the shape of ``Tables``' fields.
+
+    Attributes
+    ----------
+    stage, tail
+        Seconds of one micro-batch on a stage, and after the pipeline has drained; (N, 4, K, Z).
+    need
+        Bytes; (N, 4, K, Z).
+    communication, compute
+        Seconds a step on the busiest stage; (N, K, Z) and (N,).
+    busiest
+        Class of that stage; (N,).
+    """
+
+    stage: FloatArray
+    tail: FloatArray
+    need: FloatArray
+    communication: FloatArray
+    compute: FloatArray
+    busiest: IntArray
+
+
+def round_up(
+    shapes: Shapes, shardings: Shardings, stages: Stages, kinds: int, seconds: Seconds
+) -> Tables:
+    """Round a cost model's figures up to the search's integers: the only place that rounds."""
+    full = (len(shapes), CLASSES, kinds, shardings.zero.shape[1])
+    count = stages.count[:, :, None, None]
+    column = (slice(None), None, None, None)
+    pace, share = pipeline_grains(
+        np.broadcast_to(seconds.stage, full), count, shapes.vpp[column],
+        shapes.microbatches[column],
+    )  # fmt: skip
+    tail = np.where(count > 0, np.broadcast_to(seconds.tail, full), 0.0)
+    need = np.where(count > 0, np.broadcast_to(seconds.need, full), 0.0)
+    sent = np.broadcast_to(seconds.communication, (full[0], full[2], full[3]))
+    return Tables(
+        shapes, shardings, stages, pace, share, grains(tail), mebibytes(need), grains(sent),
+        grains(seconds.compute), seconds.busiest,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,20 +140,13 @@ class Choice:
 
 
 def evaluate(tables: Tables, row: int, choice: Choice) -> tuple[int, int, int]:
-    """Return step ticks, worst need in MiB and communication ticks of one complete choice."""
+    """Return step in ticks, worst need in MiB, communication in grains of a complete choice."""
     kinds = [choice.recompute[c] for c in RECOMPUTE_CLASS]
-    pick = (row, np.arange(len(kinds)), np.array(kinds), choice.sharding)
-    count = tables.stages.count[row]
-    step = step_ticks(
-        tables.stage[pick],
-        tables.tail[pick],
-        count,
-        tables.shapes.vpp[row],
-        tables.shapes.microbatches[row],
-    )
-    memory = np.where(count > 0, tables.memory[pick], 0).max()
+    pick = (row, np.arange(CLASSES), np.array(kinds), choice.sharding)
+    step = step_ticks(tables.pace[pick], tables.share[pick], tables.tail[pick])
     kind = kinds[int(tables.busiest[row])]
-    return int(step), int(memory), int(tables.communication[row, kind, choice.sharding])
+    sent = tables.communication[row, kind, choice.sharding]
+    return int(step), int(tables.memory[pick].max()), int(sent)
 
 
 class CostModel(Protocol):
@@ -111,8 +161,8 @@ class CostModel(Protocol):
     def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
         """Return admissible lower bounds of step ticks and of memory in MiB, shape (N,)."""
 
-    def tables(self, shapes: Shapes) -> Tables:
-        """Return the coefficients of every choice."""
+    def tables(self, shapes: Shapes, columns: Shardings | None = None) -> Tables:
+        """Return the coefficients of every choice, or of the given shardings only."""
 
     def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
         """Itemise one complete choice."""

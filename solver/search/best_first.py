@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..cost.stages import FIRST, HEAVY, LAST
+from ..cost.tables import Choice
 from ..cost.ticks import IntArray
 from .cpsat.factory import SolverSettings
 from .cpsat.run import break_ties, solve_chunk
@@ -17,6 +19,9 @@ from .pricing import BATCH, NEVER, Priced
 
 CHUNK = 4
 """Shapes in one model: enough that CP-SAT chooses among them, few enough for milliseconds."""
+
+LARGEST_BATCH = 512
+"""Most shapes priced in one call; batches double, as bounds that miss once miss again."""
 
 TIED = 16
 """Shapes in one tie-breaking model."""
@@ -88,6 +93,8 @@ class _Queue:
         """Price shapes while an unpriced one might come before the best priced one."""
         while self._outside() < below and (not self.heap or self._outside() < self.heap[0][0]):
             end = min(self.next + self.batch, len(self.order))
+            end = self.next + int(np.searchsorted(self.cheap[self.next : end], below))
+            self.batch = min(2 * self.batch, LARGEST_BATCH)
             rows = [int(r) for r in self.order[self.next : end]]
             self.searcher.priced.price(rows)
             for row, cheap in zip(rows, self.cheap[self.next : end], strict=True):
@@ -129,12 +136,7 @@ class Searcher:
 
     def refined(self, row: int, cheap: int) -> int:
         """Bound the goal of a priced shape; NEVER where no choice fits."""
-        step, memory = self.priced.refined(row)
-        if step == NEVER:
-            return NEVER
-        held = int(self.priced.shapes.held[row])
-        value = {"time": step, "cost": step * held, "memory": memory}[self.instance.goal]
-        return max(value, cheap)
+        return max(int(self.priced.column_values(row).min(initial=NEVER)), cheap)
 
     def best(self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH) -> Found:
         """Find the least goal under ``below`` among ``rows``, with its proof; ties unbroken.
@@ -147,8 +149,9 @@ class Searcher:
         value, open_bound, proved = below, NEVER, True
         while not self.clock.over() and (chunk := queue.take(value, CHUNK)):
             places = [row for _, row in chunk]
-            tables = self.priced.tables(places)
-            answer = solve_chunk(self.instance, tables, value - 1, self._timed())
+            at_most = value - 1 if best else min(value - 1, self._first_guess(places[0]))
+            tables = self.priced.tables(places, at_most)
+            answer = solve_chunk(self.instance, tables, at_most, self._timed())
             self.tally.models += 1
             self.tally.opened += len(chunk)
             if answer.status in ("optimal", "infeasible"):
@@ -163,6 +166,28 @@ class Searcher:
         next_bound = queue.remaining()
         proved = proved and next_bound >= value
         return Found(best, next_bound, min(value, next_bound, open_bound), proved)
+
+    def _first_guess(self, row: int) -> int:
+        """Return the goal of some legal plan of a shape, an upper bound to start from.
+
+        The least sharding by bound, and for each class its fastest recomputation that fits; NEVER
+        where these break a limit together.
+        """
+        values = self.priced.column_values(row)
+        column = int(values.argmin())
+        tables = self.priced.tables([row], NEVER)
+        fits = tables.memory[0, :, :, column] <= self.instance.cost.capacity_mib
+        pace = np.where(fits, tables.pace[0, :, :, column], NEVER)
+        first, middle, last = (int(pace[c].argmin()) for c in (FIRST, HEAVY, LAST))
+        guess = decide(tables, 0, row, Choice(column, (first, middle, last)))
+        allowance = int(self.instance.allowance(tables.compute)[0])
+        legal = (
+            guess.memory <= self.instance.cost.capacity_mib
+            and guess.communication <= allowance
+            and guess.step <= self.instance.longest_step
+            and guess.gpu_ticks <= self.instance.most_gpu_ticks
+        )
+        return guess.value(self.instance) if legal else NEVER
 
     def _agrees(self, best: Decision, value: int | None) -> None:
         """Raise where the estimator and CP-SAT disagree about a plan: two truths are a bug."""
@@ -190,7 +215,7 @@ class Searcher:
                 break
             if self.clock.over():
                 return None
-            tables = self.priced.tables(reach)
+            tables = self.priced.tables(reach, value)
             answer = break_ties(self.instance, tables, value, self._timed())
             self.tally.models += 1
             if answer.status == "unknown":

@@ -26,7 +26,7 @@ class Decision:
     recompute
         Kind (index) for first, middle and last stages.
     step, memory, communication
-        Ticks of the step, MiB of the worst GPU, ticks of communication.
+        Ticks of the step, MiB of the worst GPU, grains of communication.
     gpu_ticks
         GPUs held times step.
     axes

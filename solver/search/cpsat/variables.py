@@ -8,7 +8,7 @@ from ortools.sat.python import cp_model
 
 from ...cost.stages import CLASSES, HEAVY, LAST, LIGHT, RECOMPUTE_CLASS
 from ...cost.tables import Choice, Tables
-from ...cost.ticks import IntArray
+from ...cost.ticks import GRAINS, IntArray
 
 GROUPS = 3
 """Stage classes that choose their recomputation apart: first, middle, last."""
@@ -26,14 +26,14 @@ class Variables:
         For first, middle and last stages one literal a kind; exactly one holds.
     sharding
         One literal a sharding column that some shape of the chunk has; exactly one holds.
-    stage
-        Ticks of one micro-batch on a stage of each class.
-    slowest, fill, tail
-        Ticks of the slowest stage, of filling the pipeline, left after draining.
+    pace, tail
+        Grains of the slowest stage, and left after draining.
+    share
+        Grains that filling the pipeline takes on the stages of each class.
     memory
         MiB of the worst GPU.
     communication
-        Ticks of communication on the busiest stage.
+        Grains of communication on the busiest stage.
     step
         Ticks of the optimizer step.
     gpu_time
@@ -43,9 +43,8 @@ class Variables:
     shape: list[cp_model.IntVar]
     recompute: list[list[cp_model.IntVar]]
     sharding: dict[int, cp_model.IntVar]
-    stage: list[cp_model.IntVar]
-    slowest: cp_model.IntVar
-    fill: cp_model.IntVar
+    pace: cp_model.IntVar
+    share: list[cp_model.IntVar]
     tail: cp_model.IntVar
     memory: cp_model.IntVar
     communication: cp_model.IntVar
@@ -66,11 +65,9 @@ class Variables:
 
 def declare(model: cp_model.CpModel, tables: Tables, longest_step: int) -> Variables:
     """Create the variables; domains are as tight as the tables allow."""
-    rows, kinds = len(tables.shapes), tables.stage.shape[2]
-    columns = [z for z in range(tables.stage.shape[3]) if tables.shardings.valid[:, z].any()]
-    most = int(tables.stage.max())
+    rows, kinds = len(tables.shapes), tables.pace.shape[2]
+    columns = [z for z in range(tables.pace.shape[3]) if tables.shardings.valid[:, z].any()]
     held = int(tables.shapes.held.max())
-    stages = int(tables.shapes.pp.max())
     return Variables(
         shape=[model.new_bool_var(f"shape[{j}]") for j in range(rows)],
         recompute=[
@@ -78,9 +75,11 @@ def declare(model: cp_model.CpModel, tables: Tables, longest_step: int) -> Varia
             for g in range(GROUPS)
         ],
         sharding={z: model.new_bool_var(f"sharding[{z}]") for z in columns},
-        stage=[model.new_int_var(0, most, f"stage[{c}]") for c in range(CLASSES)],
-        slowest=model.new_int_var(0, most, "slowest"),
-        fill=model.new_int_var(0, most * stages, "fill"),
+        pace=model.new_int_var(0, int(tables.pace.max()), "pace"),
+        share=[
+            model.new_int_var(0, int(tables.share[:, c].max()), f"share[{c}]")
+            for c in range(CLASSES)
+        ],
         tail=model.new_int_var(0, int(tables.tail.max()), "tail"),
         memory=model.new_int_var(0, int(tables.memory.max()), "memory"),
         communication=model.new_int_var(0, int(tables.communication.max()), "communication"),
@@ -100,13 +99,14 @@ def define(model: cp_model.CpModel, tables: Tables, v: Variables) -> None:
         model.add_exactly_one(group)
     for row, shape in enumerate(v.shape):
         _legal_choices(model, tables, v, row)
-        _table(model, tables.stage[row], tables, v, row, v.stage)
+        _table(model, tables.pace[row], tables, v, row, [v.pace] * CLASSES)
+        _table(model, tables.share[row], tables, v, row, v.share)
         _table(model, tables.tail[row], tables, v, row, [v.tail] * CLASSES)
         _table(model, tables.memory[row], tables, v, row, [v.memory] * CLASSES)
         _communication(model, tables, v, row)
-        _pipeline(model, tables, v, row, shape)
-    for stage in v.stage:
-        model.add(v.slowest >= stage)
+        held = int(tables.shapes.held[row])
+        model.add(v.gpu_time >= held * v.step).only_enforce_if(shape)
+    model.add(GRAINS * v.step >= v.pace + sum(v.share) + v.tail)
 
 
 def _legal_choices(model: cp_model.CpModel, tables: Tables, v: Variables, row: int) -> None:
@@ -127,6 +127,8 @@ def _table(
     """Bound ``quantity[class]`` from below by table[class, kind, column] of the choices made."""
     shape = v.shape[row]
     columns = [z for z in v.sharding if tables.shardings.valid[row, z]]
+    if not columns:
+        return
     for stage in range(CLASSES):
         if tables.stages.count[row, stage] == 0:
             continue
@@ -151,21 +153,9 @@ def _entries(
 
 def _communication(model: cp_model.CpModel, tables: Tables, v: Variables, row: int) -> None:
     columns = [z for z in v.sharding if tables.shardings.valid[row, z]]
+    if not columns:
+        return
     group = RECOMPUTE_CLASS[int(tables.busiest[row])]
     for kind, literal in enumerate(v.recompute[group]):
         values = tables.communication[row, kind]
         _entries(model, values, columns, v, (v.shape[row], literal), v.communication)
-
-
-def _pipeline(
-    model: cp_model.CpModel, tables: Tables, v: Variables, row: int, shape: cp_model.IntVar
-) -> None:
-    """Step = m · slowest + ceil((sum of stages - slowest) / v) + tail; GPU time = held · step."""
-    shapes = tables.shapes
-    count = [int(n) for n in tables.stages.count[row]]
-    total = cp_model.LinearExpr.weighted_sum(v.stage, count)
-    model.add(int(shapes.vpp[row]) * v.fill >= total - v.slowest).only_enforce_if(shape)
-    model.add(
-        v.step >= int(shapes.microbatches[row]) * v.slowest + v.fill + v.tail
-    ).only_enforce_if(shape)
-    model.add(v.gpu_time >= int(shapes.held[row]) * v.step).only_enforce_if(shape)

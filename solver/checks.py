@@ -1,0 +1,142 @@
+"""Every limit judged again, from a plan's own figures: no solver, no tables.
+
+Each function is the twin of the limit of the same name in ``search.cpsat.limits``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from topology.cluster import NodeGroup
+
+from .cost.ticks import MIB, TICK_S
+from .job.job import Job, Limits
+from .plan import Batch, Cost, Estimate, Layout, LimitCheck
+
+RELATIVE_SLACK = 1e-9
+"""A value equal to its limit keeps it, whatever the last bit of a float says."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A plan and the problem that it answers."""
+
+    job: Job
+    group: NodeGroup
+    limits: Limits
+    layout: Layout
+    batch: Batch
+    estimate: Estimate
+    cost: Cost
+
+
+Check = Callable[[Facts], LimitCheck | None]
+
+
+def _check(name: str, value: float, limit: float, unit: str, text: str) -> LimitCheck:
+    return LimitCheck(
+        id=name,
+        ok=value <= limit * (1 + RELATIVE_SLACK),
+        value=value,
+        limit=limit,
+        slack=limit - value,
+        unit=unit,
+        text=text,
+    )
+
+
+def memory(f: Facts) -> LimitCheck:
+    """The worst GPU needs at most the usable memory less the headroom, to whole MiB."""
+    worst = max(f.estimate.stages, key=lambda s: s.memory.total_bytes)
+    need = -(-worst.memory.total_bytes // MIB) * MIB
+    headroom = f"{f.limits.mem_headroom:.0%} headroom"
+    where = f"stage {worst.index}"
+    return _check("memory", need, worst.memory.limit_bytes, "bytes", f"{where}, {headroom}")
+
+
+def communication(f: Facts) -> LimitCheck:
+    """Communication over compute on the busiest stage."""
+    metric = f.estimate.communication_metric
+    return _check(
+        "communication", f.estimate.communication_ratio, f.limits.max_comm, "ratio",
+        f"{metric} communication over compute without recomputation",
+    )  # fmt: skip
+
+
+def bubble(f: Facts) -> LimitCheck:
+    """(p - 1) / (v m + p - 1)."""
+    idle = f.layout.pp - 1
+    value = idle / (f.layout.vpp * f.batch.microbatches + idle)
+    limit = round(f.limits.max_bubble * 10_000) / 10_000
+    return _check("bubble", value, limit, "ratio", "(p - 1) / (v m + p - 1)")
+
+
+def tp_within_node(f: Facts) -> LimitCheck | None:
+    """Nodes (or NVLink domains) that a tensor-parallel group touches."""
+    if not f.limits.tp_within_node:
+        return None
+    room, tp = max(f.group.nvlink_domain, f.group.gpus_per_node), f.layout.tp
+    domains = 1 if tp <= room and room % tp == 0 else max(-(-tp // room), 2)
+    text = f"TP {tp} in domains of {room} GPUs"
+    return _check("tp_within_node", domains, 1, "domains", text)
+
+
+def max_stages(f: Facts) -> LimitCheck:
+    """Pipeline stages."""
+    return _check("max_stages", f.layout.pp, f.limits.max_stages, "stages", "pipeline stages")
+
+
+def deadline(f: Facts) -> LimitCheck | None:
+    """Wall-clock time of the run."""
+    if f.limits.deadline_s is None or f.cost.steps is None:
+        return None
+    return _check(
+        "deadline", f.cost.wall_clock_s, f.limits.deadline_s + TICK_S, "seconds", "whole run"
+    )
+
+
+def budget(f: Facts) -> LimitCheck | None:
+    """Cost of the run."""
+    if f.limits.budget_usd is None or f.cost.usd is None or f.cost.steps is None:
+        return None
+    return _check("budget", f.cost.usd, f.limits.budget_usd, "USD", "whole run")
+
+
+def batch_divisibility(f: Facts) -> LimitCheck:
+    """Sequences of the global batch that micro-batch × micro-batches × DP leave over."""
+    cut = f.layout.dp * f.batch.micro_batch * f.batch.microbatches
+    left = abs(f.job.global_batch - cut)
+    text = f"{f.job.global_batch} sequences in DP {f.layout.dp} x {f.batch.micro_batch}"
+    return _check("batch_divisibility", left, 0, "sequences", text)
+
+
+CHECKS: tuple[Check, ...] = (
+    memory,
+    communication,
+    bubble,
+    tp_within_node,
+    max_stages,
+    deadline,
+    budget,
+    batch_divisibility,
+)
+"""One check for each limit of the CP-SAT model."""
+
+
+def judge(facts: Facts) -> tuple[LimitCheck, ...]:
+    """Run every check that applies."""
+    return tuple(result for check in CHECKS if (result := check(facts)) is not None)
+
+
+def step_from_stages(facts: Facts) -> float:
+    """Recompute the step from the stages' own times, in floats.
+
+    m · slowest + (sum - slowest) / v + the longest drain: an independent twin of the search's
+    integers, equal to them within one tick a rounding.
+    """
+    stages = facts.estimate.stages
+    slowest = max(s.microbatch_s for s in stages)
+    fill = sum(s.count * s.microbatch_s for s in stages) - slowest
+    drain = max(s.drain_s for s in stages)
+    return facts.batch.microbatches * slowest + fill / facts.layout.vpp + drain

@@ -1,0 +1,159 @@
+"""``check``: the estimate of one given layout, with every limit judged; nothing is searched."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from topology.errors import InputError, Problem
+
+from .axes import context, expert, tensor
+from .axes.data import hsdp_fits
+from .cost.shapes import Shapes, Shardings
+from .cost.stages import interleaves, stack_fits
+from .cost.tables import Choice
+from .job.job import RECOMPUTE, PlanningProblem, Recompute
+from .plan import Plan
+from .search.assemble import judged_plan
+from .search.decision import decide
+from .search.instance import Instance
+from .search.search import instance_of
+
+Degree = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class LayoutRequest(BaseModel):
+    """A layout to check. Degrees left out are 1; ``dp`` left out fills the cluster.
+
+    Attributes
+    ----------
+    tp, pp, vpp, cp, ep, dp
+        Degrees; ``tp * pp * cp * dp`` GPUs are used.
+    dp_replicate
+        HSDP replica groups; ``dp / dp_replicate`` ranks shard.
+    zero
+        ZeRO stage, 0–3.
+    micro_batch
+        Sequences in a micro-batch.
+    recompute
+        Kind for all stages.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    tp: Degree = 1
+    pp: Degree = 1
+    vpp: Degree = 1
+    cp: Degree = 1
+    ep: Degree = 1
+    dp: Degree | None = None
+    dp_replicate: Degree = 1
+    zero: Annotated[int, Field(ge=0, le=3)] = 1
+    micro_batch: Degree = 1
+    recompute: Recompute = "none"
+
+
+def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
+    """Estimate a layout and judge every limit; ``Plan.limits`` says which it breaks.
+
+    Raises
+    ------
+    InputError
+        Where the layout cannot exist: a degree does not divide, the GPUs do not suffice.
+    """
+    open_search = problem.search.model_copy(
+        update={"recompute": RECOMPUTE, "zero": None, "hsdp": True, "gpus": None}
+    )
+    instance = instance_of(problem, search=open_search)
+    ranks = request.tp * request.pp * request.cp
+    dp = request.dp or max(problem.cluster.group.gpus // ranks, 1)
+    shapes = _shape(instance, request, dp)
+    faults = _faults(instance, request, shapes)
+    if faults:
+        raise InputError(*faults)
+    one = np.ones((1, 1), np.int64)
+    columns = Shardings(request.zero * one, request.dp_replicate * one, one.astype(bool))
+    kinds = instance.cost.kinds
+    kind = kinds.index(request.recompute) if request.recompute in kinds else 0
+    tables = instance.cost.tables(shapes, columns)
+    choice = Choice(0, (kind, kind, kind))
+    return judged_plan(instance, tables, choice, decide(tables, 0, 0, choice), 1)
+
+
+def _shape(instance: Instance, request: LayoutRequest, dp: int) -> Shapes:
+    node = instance.group.gpus_per_node
+    gpus = request.tp * request.pp * request.cp * dp
+    return Shapes.of(
+        tp=request.tp, pp=request.pp, vpp=request.vpp, cp=request.cp, ep=request.ep, dp=dp,
+        micro_batch=request.micro_batch,
+        microbatches=max(instance.job.global_batch // (dp * request.micro_batch), 1),
+        held=-(-gpus // node) * node,
+    )  # fmt: skip
+
+
+def _faults(instance: Instance, request: LayoutRequest, shapes: Shapes) -> list[Problem]:
+    """Say everything that makes the layout impossible."""
+    job, model = instance.job, instance.job.transformer
+    s = shapes.row(0)
+    faults: list[Problem] = []
+
+    def fault(field: str, message: str, hint: str) -> None:
+        faults.append(Problem("--layout", 0, 0, field, "SP108", message, hint))
+
+    def degree(field: str, legal: tuple[int, ...], why: str) -> None:
+        if s[field] not in legal:
+            fault(field, f"{field} {s[field]} {why}.", f"Possible: {_some(legal)}.")
+
+    degree("tp", tensor.degrees(model), "does not divide the heads and widths of the model")
+    degree("cp", context.degrees(job.seq_len, job.seq_len), "does not cut the sequence in 2 a rank")
+    degree("ep", expert.degrees(model), "does not divide the experts")
+    if s["gpus"] > instance.group.gpus:
+        fault("dp", f"the layout needs {s['gpus']} GPUs, the cluster has {instance.group.gpus}.",
+              "Lower a degree, or add nodes.")  # fmt: skip
+    if job.seq_len % (s["tp"] * s["cp"]):
+        fault("tp", f"tp x cp {s['tp'] * s['cp']} does not divide seq_len {job.seq_len}.",
+              "Sequence parallelism cuts the sequence by both.")  # fmt: skip
+    if (s["tp"] * s["cp"] * s["dp"]) % s["ep"]:
+        fault("ep", f"ep {s['ep']} does not divide tp x cp x dp {s['tp'] * s['cp'] * s['dp']}.",
+              "Experts are spread over the ranks of one stage.")  # fmt: skip
+    left = job.global_batch % (s["dp"] * s["micro_batch"])
+    if left:
+        fault("micro_batch", f"dp x micro_batch {s['dp'] * s['micro_batch']} does not divide the "
+              f"global batch of {job.global_batch} sequences.",
+              "Choose degrees that divide it.")  # fmt: skip
+    _pipeline_faults(instance, shapes, fault)
+    replicas = np.array([request.dp_replicate])
+    if request.dp_replicate > 1 and (request.zero != 3 or not hsdp_fits(instance.group, shapes, replicas)[0]):  # noqa: E501, PLR2004 - ZeRO-3
+        fault("dp_replicate", f"HSDP with {request.dp_replicate} replica groups needs zero 3 and "
+              "shard groups that fill whole NVLink domains or nodes.",
+              "Choose dp_replicate so that tp x cp x dp / dp_replicate is a multiple of "
+              f"{instance.group.gpus_per_node}.")  # fmt: skip
+    return faults
+
+
+def _pipeline_faults(instance: Instance, shapes: Shapes, fault: object) -> None:
+    assert callable(fault)
+    model, s = instance.job.transformer, shapes.row(0)
+    if s["pp"] > model.layers:
+        fault("pp", f"{s['pp']} stages need as many layers, the model has {model.layers}.",
+              f"Use pp up to {model.layers}.")  # fmt: skip
+        return
+    if s["vpp"] > 1 and s["pp"] == 1:
+        fault("vpp", "virtual stages need a pipeline.", "Use vpp 1, or pp above 1.")
+    elif s["vpp"] > 1 and not interleaves(model.layers, shapes.pp, shapes.vpp)[0]:
+        fault("vpp", f"vpp {s['vpp']} x pp {s['pp']} does not cut {model.layers} layers evenly "
+              "(one less at either end is possible).",
+              "Choose vpp so that pp x vpp divides the layers, or the layers plus 2.")  # fmt: skip
+    elif s["vpp"] > 1 and s["microbatches"] % s["pp"]:
+        fault("vpp", f"interleaving needs micro-batches ({s['microbatches']}) in multiples of "
+              f"pp {s['pp']}.", "Change dp or micro_batch.")  # fmt: skip
+    elif not stack_fits(model, shapes.pp, shapes.vpp)[0]:
+        fault("pp", "the leading dense layers or the period of expert layers do not fall on whole "
+              "stages.", "Use fewer stages or vpp 1.")  # fmt: skip
+
+
+def _some(values: tuple[int, ...], most: int = 12) -> str:
+    shown = ", ".join(map(str, values[:most]))
+    return shown + (" …" if len(values) > most else "")

@@ -1,0 +1,121 @@
+"""From a decision to a plan: layout, batch, estimate, cost; and the second opinion on it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..checks import Facts, judge, step_from_stages
+from ..cost.tables import Choice, Tables
+from ..cost.ticks import MIB, TICK_S
+from ..plan import Batch, Cost, Layout, Plan
+from .decision import Decision, column_of
+from .instance import SECONDS_PER_HOUR, Instance
+from .pricing import Priced
+
+FLOAT_NOISE = 1e-12
+"""Relative error of sums of floats; the integers may exceed them by one rounding besides."""
+MILLION = 1e6
+
+
+class DisagreementError(RuntimeError):
+    """The search and the second opinion differ: a fault of this program."""
+
+
+def plan_of(instance: Instance, priced: Priced, decision: Decision, rank: int) -> Plan:
+    """Build a plan of the search and check it again without the solver.
+
+    Raises
+    ------
+    DisagreementError
+        Where step, memory or a limit differ from what the search used.
+    """
+    tables = instance.cost.tables(priced.shapes.take(np.array([decision.row])))
+    column = column_of(tables, 0, decision.zero, decision.replicas)
+    plan = judged_plan(instance, tables, Choice(column, decision.recompute), decision, rank)
+    broken = [c.id for c in plan.limits if not c.ok and c.id in instance.enabled]
+    if broken:
+        raise DisagreementError(f"the checks find {', '.join(broken)} broken in {decision}")
+    return plan
+
+
+def judged_plan(
+    instance: Instance, tables: Tables, choice: Choice, decision: Decision, rank: int
+) -> Plan:
+    """Build the plan of the single shape in ``tables``, every limit judged, kept or broken.
+
+    Raises
+    ------
+    DisagreementError
+        Where step or memory differ from the decision's.
+    """
+    estimate = instance.cost.estimate(tables, 0, choice)
+    degrees = tables.shapes.row(0)
+    layout = layout_of(degrees, decision.zero, decision.replicas)
+    batch = Batch(
+        micro_batch=degrees["micro_batch"],
+        microbatches=degrees["microbatches"],
+        global_sequences=instance.job.global_batch,
+        global_tokens=instance.job.step_tokens,
+    )
+    cost = cost_of(instance, estimate.time.step_s, degrees["held"])
+    facts = Facts(instance.job, instance.group, instance.limits, layout, batch, estimate, cost)
+    checks = judge(facts)
+    _second_opinion(instance, decision, facts)
+    kinds = {s.recompute for s in estimate.stages}
+    return Plan(
+        rank=rank,
+        gpus=degrees["gpus"],
+        nodes=-(-degrees["gpus"] // instance.group.gpus_per_node),
+        gpus_held=degrees["held"],
+        layout=layout,
+        axes=decision.axes,
+        batch=batch,
+        recompute=kinds.pop() if len(kinds) == 1 else "mixed",
+        estimate=estimate,
+        cost=cost,
+        limits=checks,
+    )
+
+
+def layout_of(degrees: dict[str, int], zero: int, replicas: int) -> Layout:
+    """Return the layout of a shape's degrees."""
+    return Layout(
+        tp=degrees["tp"],
+        sp=degrees["tp"] > 1,
+        pp=degrees["pp"],
+        vpp=degrees["vpp"],
+        cp=degrees["cp"],
+        ep=degrees["ep"],
+        etp=degrees["etp"],
+        dp=degrees["dp"],
+        dp_shard=degrees["dp"] // replicas,
+        dp_replicate=replicas,
+        zero=zero,
+    )
+
+
+def cost_of(instance: Instance, step_s: float, held: int) -> Cost:
+    """Return GPU-hours and USD of the run, or of one step where no tokens are given."""
+    job, price = instance.job, instance.group.price_usd_per_gpu_hour
+    steps = job.steps
+    wall = step_s * (steps or 1)
+    hours = held * wall / SECONDS_PER_HOUR
+    usd = None if price is None else hours * price
+    tokens = job.step_tokens * (steps or 1)
+    return Cost(
+        steps=steps,
+        wall_clock_s=wall,
+        gpu_hours=hours,
+        usd=usd,
+        usd_per_million_tokens=None if usd is None else usd / tokens * MILLION,
+    )
+
+
+def _second_opinion(instance: Instance, decision: Decision, facts: Facts) -> None:
+    again, step = step_from_stages(facts), decision.step * TICK_S
+    noise = FLOAT_NOISE * step
+    if not again - noise <= step <= again + noise + 2 * TICK_S:
+        raise DisagreementError(f"step {step!r} s against {again!r} s for {decision}")
+    need = -(-facts.estimate.peak_bytes // MIB)
+    if abs(need - decision.memory) > 1:
+        raise DisagreementError(f"memory {decision.memory} MiB against {need} for {decision}")

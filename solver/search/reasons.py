@@ -1,0 +1,120 @@
+"""Why nothing fits, in bytes and seconds: which single limit, lifted, makes a plan appear."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from topology.units import show_bytes, show_seconds, show_usd
+
+from ..cost.ticks import MIB, TICK_S
+from .assemble import cost_of
+from .best_first import Clock, Searcher, Tally
+from .cpsat.factory import SolverSettings
+from .decision import Decision
+from .instance import LIMIT_NAMES, Goal, Instance
+from .pricing import NEVER, Priced
+from .space import build_space
+
+RELAXABLE = tuple(name for name in LIMIT_NAMES if name != "batch_divisibility")
+"""Limits that a user may lift; divisibility is a fact."""
+
+
+def why_nothing_fits(
+    instance: Instance, settings: SolverSettings, clock: Clock
+) -> tuple[str, ...]:
+    """Name each limit that alone stands in the way, with need versus have."""
+    if not build_space(instance.without(*RELAXABLE)).gpu_counts:
+        return (_no_layout(instance),)
+    reasons = []
+    for name in RELAXABLE:
+        goal: Goal = "memory" if name == "memory" else instance.goal
+        lifted = replace(instance.without(name), goal=goal)
+        best = _least(lifted, settings, clock)
+        if best is not None:
+            reasons.append(_reason(instance, name, best[0], best[1]))
+    if reasons:
+        return tuple(reasons)
+    return (_together(instance, settings, clock),)
+
+
+def _least(
+    instance: Instance, settings: SolverSettings, clock: Clock
+) -> tuple[Decision, Priced] | None:
+    space = build_space(instance)
+    priced = Priced.of(instance, space.shapes)
+    searcher = Searcher(instance, priced, settings, clock, Tally())
+    bounds = searcher.bounds()
+    found = searcher.best(np.flatnonzero(bounds < NEVER), bounds, NEVER)
+    return None if found.best is None else (found.best, priced)
+
+
+def _layout(priced: Priced, best: Decision) -> str:
+    s = priced.shapes.row(best.row)
+    axes = " ".join(
+        f"{name} {s[name.lower()]}" for name in ("TP", "PP", "CP", "EP", "DP") if s[name.lower()] > 1
+    )
+    return f"{axes or 'one GPU'}, ZeRO {best.zero}, {s['gpus']} GPUs"
+
+
+def _reason(instance: Instance, name: str, best: Decision, priced: Priced) -> str:
+    layout, s = _layout(priced, best), priced.shapes.row(best.row)
+    limits, step = instance.limits, best.step * TICK_S
+    if name == "memory":
+        need, have = best.memory * MIB, instance.cost.capacity_mib * MIB
+        return (
+            f"memory: the leanest plan ({layout}) needs {show_bytes(need)} "
+            f"({need} bytes) on a GPU, and {show_bytes(have)} ({have} bytes) are left of "
+            f"{instance.group.gpu.name} after {limits.mem_headroom:.0%} headroom"
+        )
+    if name == "deadline":
+        wall = cost_of(instance, step, s["held"]).wall_clock_s
+        return (
+            f"deadline: without it the best plan ({layout}) takes {show_seconds(wall)}, "
+            f"and {show_seconds(limits.deadline_s or 0.0)} are allowed"
+        )
+    if name == "budget":
+        usd = cost_of(instance, step, s["held"]).usd or 0.0
+        return (
+            f"budget: without it the best plan ({layout}) costs {show_usd(usd)}, "
+            f"and {show_usd(limits.budget_usd or 0.0)} are allowed"
+        )
+    if name == "bubble":
+        idle = s["pp"] - 1
+        bubble = idle / (s["vpp"] * s["microbatches"] + idle)
+        return (
+            f"bubble: without it the best plan ({layout}) idles {bubble:.1%}, "
+            f"and {limits.max_bubble:.1%} are allowed"
+        )
+    if name == "communication":
+        return (
+            f"communication: without it {layout} is a plan; {limits.max_comm:.0%} of compute "
+            "are allowed"
+        )
+    return f"{name}: without it {layout} is a plan"
+
+
+def _no_layout(instance: Instance) -> str:
+    search = instance.search
+    wanted = search.gpus or search.max_gpus or instance.group.gpus
+    return (
+        f"divisibility: no TP x PP x CP x DP that the model ({instance.job.transformer.name}) and "
+        f"the batch ({instance.job.global_batch} sequences of {instance.job.seq_len} tokens) allow "
+        f"fills {wanted} GPUs or a part of them that is looked at"
+    )
+
+
+def _together(instance: Instance, settings: SolverSettings, clock: Clock) -> str:
+    """Say that no single limit is to blame, and what memory alone would need."""
+    lifted = replace(instance.without(*RELAXABLE), goal="memory")
+    best = _least(lifted, settings, clock)
+    names = ", ".join(RELAXABLE)
+    if best is None:
+        return f"no single limit is to blame: {names} clash with each other"
+    need, have = best[0].memory * MIB, instance.cost.capacity_mib * MIB
+    return (
+        f"no single limit is to blame: {names} clash with each other; with all of them lifted the "
+        f"leanest plan ({_layout(best[1], best[0])}) needs {show_bytes(need)} ({need} bytes) on a "
+        f"GPU, and {show_bytes(have)} ({have} bytes) are left"
+    )

@@ -1,0 +1,61 @@
+"""The next best different layouts, and the simplest plan that is as good as the best."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cost.ticks import IntArray
+from ..degrees import distinct
+from .best_first import Searcher
+from .decision import Decision
+from .pricing import NEVER
+
+AHEAD = 8
+"""Shapes priced at once: runners-up have bounds close together."""
+
+
+def families(searcher: Searcher) -> IntArray:
+    """Return one number a shape that layouts of the same TP, PP, CP, EP and GPUs share."""
+    s = searcher.priced.shapes
+    return distinct(s.tp, s.pp, s.cp, s.ep, s.gpus)[1]
+
+
+def runners_up(
+    searcher: Searcher, rows: IntArray, bounds: IntArray, best: Decision, top: int
+) -> list[Decision]:
+    """Return up to ``top - 1`` further plans, each the best of a family not yet taken."""
+    if top <= 1:
+        return []
+    family, taken = families(searcher), [best.row]
+    chosen: list[Decision] = []
+    while len(chosen) < top - 1 and not searcher.clock.over():
+        rows = rows[~np.isin(family[rows], family[taken])]
+        found = searcher.best(rows, bounds, NEVER, AHEAD)
+        if found.best is None:
+            break
+        unique = searcher.unique(rows, bounds, found.best) or found.best
+        chosen.append(unique)
+        taken = [unique.row]
+    return chosen
+
+
+def recommended(
+    searcher: Searcher, rows: IntArray, bounds: IntArray, best: Decision, tolerance: float
+) -> Decision:
+    """Return the fewest-axes plan whose goal is within ``tolerance`` of the optimum's.
+
+    Among plans of as many axes the best; HSDP counts an axis more than its shape, so a shape of
+    that many axes may give no plan and the search goes on.
+    """
+    instance = searcher.instance
+    most = int(best.value(instance) * (1 + tolerance))
+    plain = searcher.priced.axes
+    for count in range(best.axes):
+        able = rows[(plain[rows] == count) & (bounds[rows] <= most)]
+        found = searcher.best(able, bounds, most + 1, AHEAD)
+        if found.best is None:
+            continue
+        unique = searcher.unique(able, bounds, found.best) or found.best
+        if unique.axes < best.axes:
+            return unique
+    return best

@@ -1,0 +1,245 @@
+"""``solve``: the proven-best plan of a problem, its runners-up, its front, its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..cost.calibrated import Calibrated
+from ..cost.profile import FRAMEWORK_STACK, Profile, load_profile
+from ..cost.textbook_model import Textbook, textbook_search
+from ..job.job import PlanningProblem, Search
+from ..plan import Certificate, Plan, Result, Status
+from .assemble import plan_of
+from .best_first import Clock, Found, Searcher, Tally
+from .cpsat.factory import SolverSettings
+from .decision import Decision
+from .front import complete_front
+from .instance import Goal, Instance
+from .pricing import NEVER, Priced
+from .reasons import why_nothing_fits
+from .runners_up import recommended, runners_up
+from .space import Space, build_space
+from .validate import validate
+
+Progress = Callable[[float | None, float | None], None]
+"""Called with the certified bound and the best value so far, in seconds or USD."""
+
+LEAST_TOLERANCE = 0.02
+"""Plans closer than 2 % are never told apart: the spread of repeated runs of one configuration."""
+
+TEXTBOOK_ERROR = 0.25
+"""Expected error of the textbook account: utilisation is an input there, 35–45 % by its text."""
+
+
+def profile_of(problem: PlanningProblem) -> Profile:
+    """Return the profile that a problem names, or its framework's default."""
+    stack = problem.account.profile or FRAMEWORK_STACK[problem.framework]
+    return load_profile(stack, problem.cluster.group.gpu.id)
+
+
+def instance_of(
+    problem: PlanningProblem, goal: Goal | None = None, search: Search | None = None
+) -> Instance:
+    """Return the search instance of a problem, or of its twin with another goal or search.
+
+    Raises
+    ------
+    InputError
+        Where parts of the problem contradict each other, or ask what is not supported.
+    """
+    validate(problem)
+    group, limits = problem.cluster.group, problem.limits
+    search = search or problem.search
+    if problem.account.cost_model == "textbook":
+        search = textbook_search(search)
+        cost: Textbook | Calibrated = Textbook(problem.job, group, limits, search, problem.account)
+    else:
+        cost = Calibrated(problem.job, group, limits, search, profile_of(problem))
+    return Instance(
+        problem.job, group, limits, search, cost, goal or problem.objective.minimise
+    )
+
+
+def solve(
+    problem: PlanningProblem,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    time_limit_s: float | None = None,
+    top: int | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Find the best plan and prove it.
+
+    Parameters
+    ----------
+    problem
+        Job, cluster, limits, search, objective.
+    seed, workers
+        CP-SAT's random seed and threads; one thread is deterministic.
+    time_limit_s
+        Wall-clock limit of the whole search; None for none.
+    top
+        Plans to return; None takes the problem's.
+    progress
+        Called after each search with bound and best value.
+
+    Returns
+    -------
+    Result
+        ``status`` is ``optimal`` (proved), ``feasible`` (a plan, unproved), ``infeasible``
+        (proved) or ``unknown`` (time ran out before any plan).
+
+    Raises
+    ------
+    InputError
+        Where the problem contradicts itself or asks what is not supported.
+    """
+    instance = instance_of(problem)
+    return _Solve(problem, instance, SolverSettings(seed, workers), Clock(time_limit_s)).run(
+        top or problem.objective.top, progress
+    )
+
+
+class _Solve:
+    """One call of ``solve``: the space is priced once and searched several times."""
+
+    def __init__(
+        self, problem: PlanningProblem, instance: Instance, settings: SolverSettings, clock: Clock
+    ) -> None:
+        self.problem, self.instance, self.clock = problem, instance, clock
+        self.space: Space = build_space(instance)
+        self.priced = Priced.of(instance, self.space.shapes)
+        self.searcher = Searcher(instance, self.priced, settings, clock, Tally())
+        self.bounds = self.searcher.bounds()
+        self.rows = np.flatnonzero(self.bounds < NEVER)
+        if isinstance(instance.cost, Calibrated):
+            profile = instance.cost.profile
+            self.profile, self.measured = profile.name, profile.measured
+            self.error = profile.stack.expected_error
+        else:
+            self.profile, self.measured, self.error = "textbook", True, TEXTBOOK_ERROR
+
+    def run(self, top: int, progress: Progress | None) -> Result:
+        """Search, break ties, then the runners-up, the recommendation and the front."""
+        found = self.searcher.best(self.rows, self.bounds, NEVER)
+        if progress is not None:
+            progress(self._unit(found.bound), self._unit(found.best and found.bound))
+        if found.best is None:
+            return self._nothing(found)
+        unique = self.searcher.unique(self.rows, self.bounds, found.best)
+        best = unique or found.best
+        status: Status = "optimal" if found.proved and unique is not None else "feasible"
+        more = runners_up(self.searcher, self.rows, self.bounds, best, top)
+        decisions = [best, *more]
+        simple = recommended(
+            self.searcher, self.rows, self.bounds, best, self._tolerance()
+        )
+        if simple not in decisions:
+            decisions.append(simple)
+        plans = tuple(self._plan(d, i + 1) for i, d in enumerate(decisions))
+        front, front_proved = self._front()
+        notes = [] if front_proved else ["the front is not proved complete: time ran out"]
+        return Result(
+            status=status if front_proved else "feasible",
+            objective=self.problem.objective.minimise,
+            plans=plans,
+            recommended=decisions.index(simple) + 1,
+            fastest=self._fastest(),
+            front=front,
+            profile=self.profile,
+            expected_error=self.error,
+            measured=self.measured,
+            gpu_counts_considered=self.space.gpu_counts,
+            certificate=self._certificate(found, best),
+            notes=tuple(notes),
+        )
+
+    def _tolerance(self) -> float:
+        chosen = self.problem.objective.tolerance
+        return max(self.error / 3, LEAST_TOLERANCE) if chosen is None else chosen
+
+    def _plan(self, decision: Decision, rank: int) -> Plan:
+        return plan_of(self.instance, self.priced, decision, rank)
+
+    def _fastest(self) -> Plan | None:
+        """Return the fastest plan beside the cheapest; its price says what speed costs."""
+        if self.instance.goal != "cost":
+            return None
+        other = _Solve(
+            self.problem, instance_of(self.problem, "time"), self.searcher.settings, self.clock
+        )
+        found = other.searcher.best(other.rows, other.bounds, NEVER)
+        if found.best is None:
+            return None
+        unique = other.searcher.unique(other.rows, other.bounds, found.best)
+        return other._plan(unique or found.best, 1)
+
+    def _front(self) -> tuple[tuple[Plan, ...], bool]:
+        if not self.problem.objective.pareto:
+            return (), True
+        instance = self.instance
+        if instance.goal != "time":
+            other = _Solve(
+                self.problem, instance_of(self.problem, "time"), self.searcher.settings, self.clock
+            )
+            return other._front()
+        points, proved = complete_front(self.searcher, self.rows, self.bounds)
+        plans = (self._plan(point, i + 1) for i, point in enumerate(points))
+        return tuple(plan.model_copy(update={"on_front": True}) for plan in plans), proved
+
+    def _unit(self, value: int | None) -> float | None:
+        """Return a goal's integer in seconds, USD (GPU-seconds without a price) or MiB."""
+        from ..cost.ticks import TICK_S  # noqa: PLC0415
+
+        if value is None or value >= NEVER:
+            return None
+        if self.instance.goal == "memory":
+            return float(value)
+        price = self.instance.group.price_usd_per_gpu_hour
+        if self.instance.goal == "cost" and price:
+            return value * TICK_S / 3600 * price
+        return value * TICK_S
+
+    def _certificate(self, found: Found, best: Decision | None) -> Certificate:
+        tally = self.searcher.tally
+        value = None if best is None else best.value(self.instance)
+        bound = min(found.bound, value) if value is not None else found.bound
+        gap = None if value is None else (value - bound) / value
+        excluded = int((self.bounds == NEVER).sum())
+        dropped = dict(self.space.dropped)
+        if excluded:
+            dropped["memory"] = excluded
+        return Certificate(
+            shapes=len(self.space.shapes),
+            dropped=dict(sorted(dropped.items())),
+            opened=tally.opened,
+            models=tally.models,
+            closed=tally.closed,
+            incumbent=self._unit(value),
+            next_bound=self._unit(found.next_bound),
+            bound=self._unit(bound),
+            gap=gap,
+        )
+
+    def _nothing(self, found: Found) -> Result:
+        proved = found.proved and not self.clock.over()
+        reasons = (
+            why_nothing_fits(self.instance, self.searcher.settings, self.clock) if proved else ()
+        )
+        return Result(
+            status="infeasible" if proved else "unknown",
+            objective=self.problem.objective.minimise,
+            plans=(),
+            recommended=None,
+            fastest=None,
+            front=(),
+            profile=self.profile,
+            expected_error=self.error,
+            measured=self.measured,
+            gpu_counts_considered=self.space.gpu_counts,
+            certificate=self._certificate(found, None),
+            reasons=reasons,
+        )

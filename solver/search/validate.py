@@ -1,0 +1,109 @@
+"""What a problem's parts must agree on before the search starts."""
+
+from __future__ import annotations
+
+from topology.errors import InputError, Problem, UnsupportedError
+
+from ..job.job import PlanningProblem, Search
+
+TEXTBOOK_ONLY_ONE = ("cp", "ep", "vpp")
+"""Axes that the textbook account does not have."""
+
+
+def validate(problem: PlanningProblem) -> None:
+    """Raise ``InputError`` with everything that contradicts itself or is not supported."""
+    faults = [*_money(problem), *_search(problem), *_precision(problem)]
+    if faults:
+        raise InputError(*faults)
+    unsupported = list(_textbook(problem))
+    if unsupported:
+        raise UnsupportedError(*unsupported)
+
+
+def _fault(problem: PlanningProblem, field: str, code: str, message: str, hint: str) -> Problem:
+    line, column = problem.positions.get(field, (0, 0))
+    return Problem(problem.path or "problem", line, column, field, code, message, hint)
+
+
+def _money(problem: PlanningProblem) -> list[Problem]:
+    faults, priced = [], problem.cluster.group.price_usd_per_gpu_hour is not None
+    limits, tokens = problem.limits, problem.job.tokens
+    if problem.objective.minimise == "cost" and not priced:
+        faults.append(
+            _fault(problem, "cluster.price", "SP112", "objective cost needs a price.",
+                   "Add --price 2.50 or cluster.price: there is no default, prices change.")
+        )  # fmt: skip
+    if limits.budget_usd is not None and not priced:
+        faults.append(
+            _fault(problem, "limits.budget", "SP112", "a budget needs a price.",
+                   "Add --price 2.50 or cluster.price.")
+        )  # fmt: skip
+    for field, value in (("budget", limits.budget_usd), ("deadline", limits.deadline_s)):
+        if value is not None and tokens is None:
+            faults.append(
+                _fault(problem, f"limits.{field}", "SP113",
+                       f"a {field} needs the tokens of the whole run.",
+                       "Add training.tokens, e.g. tokens: 100B.")
+            )  # fmt: skip
+    return faults
+
+
+def _search(problem: PlanningProblem) -> list[Problem]:
+    search, group = problem.search, problem.cluster.group
+    faults = []
+    if search.gpus is not None and search.gpus > group.gpus:
+        faults.append(
+            _fault(problem, "search.gpus", "SP103",
+                   f"needs {search.gpus} GPUs, the cluster has {group.gpus}.",
+                   f"Use at most {group.gpus}, or add nodes.")
+        )  # fmt: skip
+    if search.gpus is not None and not _whole(search.gpus, group.gpus_per_node):
+        node = group.gpus_per_node
+        low = search.gpus // node * node
+        faults.append(
+            _fault(problem, "search.gpus", "SP103",
+                   f"{search.gpus} GPUs neither divide a node of {node} nor fill whole nodes.",
+                   f"Use {low} or {low + node}.")
+        )  # fmt: skip
+    return faults
+
+
+def _whole(gpus: int, node: int) -> bool:
+    return gpus % node == 0 or (gpus < node and node % gpus == 0)
+
+
+def _precision(problem: PlanningProblem) -> list[Problem]:
+    gpu, precision = problem.cluster.group.gpu, problem.job.recipe.precision
+    peak = {"fp8": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}.get(precision)
+    lacks = peak is not None and not gpu.peak_flops.get(peak)
+    if precision == "bf16" and not gpu.peak_flops.get("bf16"):
+        return [
+            _fault(problem, "training.precision", "SP118", f"{gpu.name} has no bf16 matrix units.",
+                   "Use precision: fp16.")
+        ]  # fmt: skip
+    if not lacks:
+        return []
+    able = [p for p in ("bf16", "fp16", "fp8") if gpu.peak_flops.get(p)]
+    return [
+        _fault(problem, "training.precision", "SP118",
+               f"{gpu.name} has no matrix units for {precision}.", f"Use one of {', '.join(able)}.")
+    ]  # fmt: skip
+
+
+def _textbook(problem: PlanningProblem) -> list[Problem]:
+    if problem.account.cost_model != "textbook":
+        return []
+    search: Search = problem.search
+    faults = [
+        _fault(problem, f"search.{axis}", "SP115",
+               f"the textbook account has no {axis.upper()}: only 1 is possible.",
+               "Drop the field, or use cost_model: calibrated.")
+        for axis in TEXTBOOK_ONLY_ONE
+        if (wanted := getattr(search, axis)) is not None and 1 not in wanted
+    ]  # fmt: skip
+    if problem.job.transformer.moe is not None:
+        faults.append(
+            _fault(problem, "model", "SP115", "the textbook account knows dense models only.",
+                   "Use cost_model: calibrated for a mixture of experts.")
+        )  # fmt: skip
+    return faults
