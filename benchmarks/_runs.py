@@ -21,7 +21,7 @@ from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.shapes import Shapes
 from solver.cost.stages import Stages, place, split
 from solver.cost.tables import Choice, Tables, evaluate
-from solver.cost.ticks import TICK_S
+from solver.cost.ticks import MIB, TICK_S
 from solver.job.job import Job, Limits, Recompute, Search
 from solver.job.recipe import Precision, Recipe
 from solver.job.transformer import Mla, Moe, Transformer
@@ -39,8 +39,10 @@ CAPPED_CARDS = {"h100-96gb-500w": ("h100-80gb-sxm", 2.4e12, 500 / 700)}
 POWER_EXPONENT = 1 / 3
 """Dynamic power grows with frequency times voltage squared, so the clock with its cube root."""
 UNKNOWN_MICRO_BATCH = 1
+CANNOT_FIT = 3.0
+"""Where recomputation is a guess of "none", a need so many times the card's memory says "full": no
+error of the memory model is as large."""
 _KINDS: dict[str, Recompute] = {"selective": "selective", "full": "full"}
-
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def _run(row: Row, measured: float, profile_name: str | None) -> Run:
     recompute = _KINDS.get(kind, "none")
     hybrid = zero == "hsdp"
     search = Search(zero=(zero_stage(zero),), recompute=(recompute,), hsdp=hybrid)
-    return Run(
+    run = Run(
         id=row.text("id", default="?"),
         series=row.text("series", default="?"),
         stack=stack,
@@ -140,6 +142,10 @@ def _run(row: Row, measured: float, profile_name: str | None) -> Run:
         search=search,
         state_ranks=row.count("n_state_shard_ranks", default=1) if hybrid else 0,
     )
+    guessed = "n_recompute" in row.text("n_assumed") or kind == "unknown"
+    if guessed and recompute == "none" and memory_share(run) > CANNOT_FIT:
+        return replace(run, search=search.model_copy(update={"recompute": ("full",)}))
+    return run
 
 
 def stack_of(row: Row) -> str:
@@ -343,6 +349,14 @@ def column_of(run: Run, tables: Tables) -> int:
         return 0
     ranks = run.shapes.dp[0] * run.shapes.cp[0] / columns.replicas[0]
     return int(np.argmin(np.abs(ranks - run.state_ranks)))
+
+
+def memory_share(run: Run) -> float:
+    """Return the need of the worst stage over what the card shows."""
+    model = model_of(run)
+    tables = model.tables(run.shapes, stages=run.stages)
+    need = evaluate(tables, 0, Choice(column_of(run, tables), (0, 0, 0)))[1]
+    return need * MIB / model.usable_bytes
 
 
 def predict(run: Run, profile: Profile | None = None) -> float:

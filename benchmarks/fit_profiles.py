@@ -253,6 +253,17 @@ def write(moving: Sequence[Constant], x: Array) -> None:
         (PROFILES / name).write_text("\n".join(lines) + "\n", "utf-8")
 
 
+def stamp(path: Path, rows: int, error: float, date: str) -> None:
+    """Write what the figures come from into a profile file's header."""
+    text = path.read_text("utf-8")
+    note = (
+        f"# Fitted by benchmarks/fit_profiles.py on {date}: {rows} published runs, mean absolute "
+        f"error {error:.1f} %.\n"
+    )
+    kept = re.sub(r"^# Fitted by .*\n", "", text, flags=re.M)
+    path.write_text(note + kept, "utf-8")
+
+
 def _put(lines: list[str], c: Constant, text: str) -> None:
     """Replace or insert one figure in its section."""
     if re.fullmatch(r"[\d.]+e[-+]\d+", text) and "." not in text:
@@ -278,8 +289,9 @@ def _put(lines: list[str], c: Constant, text: str) -> None:
 @click.option("--runs", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True)
 @click.option("--rounds", type=int, default=12, help="evaluations at most")
 @click.option("--cold", is_flag=True, help="start from the priors, not from the current values")
+@click.option("--date", default="undated", help="date to write into the files")
 @click.option("--write", "put", is_flag=True, help="rewrite the profile files")
-def main(runs: Path, rounds: int, cold: bool, put: bool) -> None:
+def main(runs: Path, rounds: int, cold: bool, date: str, put: bool) -> None:
     """Fit, report, and write where asked."""
     moving, rows = constants(), load(runs)
     fit = Fit(rows, moving)
@@ -296,6 +308,8 @@ def main(runs: Path, rounds: int, cold: bool, put: bool) -> None:
         )
     if put:
         write(moving, x)
+        for name in ("gpus.yaml", "stacks.yaml"):
+            stamp(PROFILES / name, len(rows), 100 * float(np.abs(after).mean()), date)
     click.echo(
         f"n={len(rows)} constants={len(moving)} before={100 * np.abs(before).mean():.2f} "
         f"after={100 * np.abs(after).mean():.2f}"

@@ -30,9 +30,7 @@ def problem(model: str, gpus: int, objective: Objective) -> PlanningProblem:
     """A pre-training job of 10^12 tokens on H100 nodes of eight at 50 GB/s a GPU."""
     spec = {"nodes": gpus // 8, "gpus_per_node": 8, "gpu": "h100-80gb-sxm", "inter": "50GB/s"}
     cluster = ClusterSpec.model_validate({**spec, "price": 2.5}).build()
-    job = Job(
-        transformer=find_model(model), seq_len=4096, global_batch=BATCH[gpus], tokens=10**12
-    )
+    job = Job(transformer=find_model(model), seq_len=4096, global_batch=BATCH[gpus], tokens=10**12)
     return PlanningProblem(job=job, cluster=cluster, objective=objective)
 
 
