@@ -10,6 +10,8 @@ from typing import Any
 
 MAX_FIELD = 10**12
 """Largest number that any column may hold."""
+MAX_FIELD_BYTES = 2**24
+"""Longest field that is read."""
 
 
 class RefusedError(Exception):
@@ -51,5 +53,6 @@ class Row:
 
 def read_rows(path: Path) -> Iterator[dict[str, str | None]]:
     """Read a CSV file; quotes and line ends as they come."""
+    csv.field_size_limit(MAX_FIELD_BYTES)
     with path.open(encoding="utf-8", errors="replace", newline="") as stream:
         yield from csv.DictReader(line.replace("\0", "") for line in stream)

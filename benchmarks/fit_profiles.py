@@ -13,207 +13,17 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
-import numpy.typing as npt
-import yaml
-from scipy.optimize import lsq_linear  # type: ignore[import-untyped]
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks._fit import PROFILES, Array, Constant, Fit, constants
 from benchmarks._rows import RefusedError, read_rows
-from benchmarks._runs import Run, predict, run_of
-
-Array = npt.NDArray[np.float64]
-HERE = Path(__file__).resolve().parent
-PROFILES = HERE.parents[0] / "solver" / "cost" / "profiles"
-ERROR_SCALE = 0.03
-"""Relative error from which residuals count linearly: the repeatability of the same run."""
-FAMILY_FLOOR, FAMILY_POWER, FAMILY_REFERENCE = 8, 0.35, 30
-"""A row weighs (30 / n) ** 0.35, n its family's rows but at least 8: large tables count more in
-all, small ones more a row."""
-STEP = 2e-3
-"""Relative step of the numeric derivative; times are in ticks of 0.1 µs."""
-REFRESH = 3
-"""Steps after which the derivative is worked out again."""
-CONVERGED = 0.3
-"""Gain of the objective below which the fit ends."""
-
-
-@dataclass(frozen=True)
-class Constant:
-    """One constant that moves.
-
-    Attributes
-    ----------
-    kind, owner, name
-        ``gpu`` family, ``stack`` or ``shared`` (owner empty), and the field.
-    prior, sigma
-        Centre, and standard deviation of its logarithm.
-    least, most
-        Bounds.
-    """
-
-    kind: str
-    owner: str
-    name: str
-    prior: float
-    sigma: float
-    least: float
-    most: float
-
-    @property
-    def label(self) -> str:
-        """Name for the report."""
-        return f"{self.owner or self.kind}.{self.name}"
-
-
-def constants() -> list[Constant]:
-    """Read the table of constants."""
-    table = yaml.safe_load((HERE / "fit_profiles.yaml").read_text("utf-8"))
-    found = []
-    for kind, owners in table.items():
-        for owner, fields in {"": owners}.items() if kind == "shared" else owners.items():
-            for name, (prior, sigma, *bounds) in fields.items():
-                least, most = bounds or (float(prior) / 20, float(prior) * 20)
-                found.append(
-                    Constant(kind, owner, name, float(prior), sigma, float(least), float(most))
-                )
-    return found
-
-
-def family(run: Run) -> str:
-    """Return the family of a run: releases of one table are one."""
-    return re.split(r"[-. ]", run.series)[0]
-
-
-class Fit:
-    """Residuals and their derivative over a set of runs."""
-
-    def __init__(self, runs: Sequence[Run], moving: Sequence[Constant]) -> None:
-        self.runs, self.moving = runs, moving
-        stacks = yaml.safe_load((PROFILES / "stacks.yaml").read_text("utf-8"))["stacks"]
-        self.own = {c: [self._uses(r, c, stacks) for r in runs] for c in moving}
-        sizes = Counter(family(r) for r in runs)
-        self.weight = np.array(
-            [
-                (FAMILY_REFERENCE / max(sizes[family(r)], FAMILY_FLOOR)) ** (FAMILY_POWER / 2)
-                for r in runs
-            ]
-        )
-        self.measured = np.log([r.measured_s for r in runs])
-        self.dead: set[tuple[int, int]] = set()
-
-    def _uses(self, run: Run, c: Constant, stacks: Mapping[str, Mapping[str, Any]]) -> bool:
-        if c.kind == "gpu":
-            return run.profile.gpu.family == c.owner
-        if c.kind == "stack":
-            return run.stack == c.owner
-        moved = any(
-            o.kind == "stack" and o.owner == run.stack and o.name == c.name for o in self.moving
-        )
-        return c.name not in stacks[run.stack] and not moved
-
-    def log_step(self, index: int, x: Array) -> float:
-        """Logarithm of the predicted step of one run under constants exp(x)."""
-        run = self.runs[index]
-        gpu: dict[str, float] = {}
-        stack: dict[str, float] = {}
-        for c, value in zip(self.moving, x, strict=True):
-            if self.own[c][index]:
-                (gpu if c.kind == "gpu" else stack)[c.name] = math.exp(value)
-        profile = run.profile.model_copy(
-            update={
-                "gpu": run.profile.gpu.model_copy(update=gpu),
-                "stack": run.profile.stack.model_copy(update=stack),
-            }
-        )
-        return math.log(predict(run, profile))
-
-    def errors(self, x: Array) -> Array:
-        """Log errors of all runs."""
-        steps = [self.log_step(i, x) for i in range(len(self.runs))]
-        return np.array(steps) - self.measured
-
-    def residuals(self, x: Array) -> Array:
-        """Soft-L1 residuals of runs, then of priors."""
-        return np.concatenate([self._soft(self.errors(x)), self._prior(x)])
-
-    def _soft(self, errors: Array) -> Array:
-        z = errors / ERROR_SCALE
-        return np.asarray(self.weight * np.sign(z) * np.sqrt(2 * (np.sqrt(1 + z**2) - 1)))
-
-    def _prior(self, x: Array) -> Array:
-        return np.array(
-            [(v - math.log(c.prior)) / c.sigma for c, v in zip(self.moving, x, strict=True)]
-        )
-
-    def derivative(self, x: Array) -> Array:
-        """Jacobian of ``residuals``; pairs without effect are remembered and skipped."""
-        base = self.errors(x)
-        z = base / ERROR_SCALE
-        soft = np.sqrt(2 * (np.sqrt(1 + z**2) - 1))
-        # d soft / d z = z / (sqrt(1 + z^2) soft), 1 at z = 0
-        slope = np.abs(z) / (np.sqrt(1 + z**2) * np.maximum(soft, 1e-9))
-        slope = np.where(soft > 1e-9, slope, 1.0)
-        table = np.zeros((len(self.runs) + len(x), len(x)))
-        for j, c in enumerate(self.moving):
-            moved = x.copy()
-            moved[j] += STEP
-            for i, used in enumerate(self.own[c]):
-                if not used or (i, j) in self.dead:
-                    continue
-                change = (self.log_step(i, moved) - self.measured[i] - base[i]) / STEP
-                if abs(change) < 1e-7:
-                    self.dead.add((i, j))
-                table[i, j] = self.weight[i] * slope[i] / ERROR_SCALE * change
-            table[len(self.runs) + j, j] = 1 / c.sigma
-        return table
-
-    def solve(self, start: Array, rounds: int, say: Callable[[str], None]) -> Array:
-        """Return the constants' logarithms at the optimum.
-
-        Gauss-Newton within bounds: each step solves the damped linear problem exactly
-        (scipy.optimize.lsq_linear); the derivative is worked out every third step and updated after
-        Broyden in between, as it costs a hundred evaluations.
-        """
-        low = np.array([math.log(c.least) for c in self.moving])
-        high = np.array([math.log(c.most) for c in self.moving])
-        x = np.clip(start, low, high)
-        value, damping, table, age = self.residuals(x), 0.3, None, 0
-        for _ in range(rounds):
-            if table is None or age >= REFRESH:
-                table, age = self.derivative(x), 0
-            step = _bounded_step(table, value, damping, low - x, high - x)
-            tried = self.residuals(x + step)
-            gain = 0.5 * float(value @ value - tried @ tried)
-            missed = tried - value - table @ step
-            table = table + np.outer(missed, step) / max(float(step @ step), 1e-12)
-            age += 1
-            if gain > 0:
-                x, value, damping = x + step, tried, damping / 2
-            else:
-                damping, age = damping * 4, REFRESH if age > 1 else age
-            say(f"cost {0.5 * float(value @ value):.1f} damping {damping:.3g}")
-            if 0 <= gain < CONVERGED:
-                break
-        return np.asarray(x)
-
-
-def _bounded_step(table: Array, value: Array, damping: float, low: Array, high: Array) -> Array:
-    """Minimise |table · step + value|² + damping |D step|² within bounds, D the columns' norms."""
-    size = np.sqrt(damping * (table**2).sum(axis=0))
-    rows = np.vstack([table, np.diag(size)])
-    target = np.concatenate([-value, np.zeros(len(size))])
-    return np.asarray(lsq_linear(rows, target, bounds=(low - 1e-9, high + 1e-9), tol=1e-8).x).clip(
-        low, high
-    )
+from benchmarks._runs import Run, run_of
 
 
 def load(path: Path) -> list[Run]:
@@ -298,7 +108,7 @@ def main(runs: Path, rounds: int, cold: bool, date: str, put: bool) -> None:
     priors = np.array([math.log(c.prior) for c in moving])
     start = priors if cold else start_of(moving, rows)
     before = np.exp(fit.errors(start)) - 1
-    x = fit.solve(start, rounds, click.echo)
+    x = fit.solve(start, rounds)
     after = np.exp(fit.errors(x)) - 1
     for c, value in zip(moving, x, strict=True):
         pull = (value - math.log(c.prior)) / c.sigma
