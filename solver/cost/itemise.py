@@ -13,7 +13,7 @@ from .memory import MemoryItems
 from .schedule import bubble_fraction
 from .stages import CLASSES, RECOMPUTE_CLASS
 from .tables import Choice, Tables, evaluate
-from .ticks import GRAIN_S, MIB, TICK_S, FloatArray
+from .ticks import GRAIN_S, MIB, TICK_S, FloatArray, IntArray
 from .verdict import CLASS_NAMES, verdict
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class _Picker:
     shape: tuple[int, ...]
     choice: Choice
 
-    def __call__(self, values: FloatArray, stage: int) -> float:
+    def __call__(self, values: FloatArray | IntArray, stage: int) -> float:
         padded = values if values.ndim == len(self.shape) else values.reshape(
             values.shape + (1,) * (len(self.shape) - values.ndim)
         )  # fmt: skip
