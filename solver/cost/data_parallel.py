@@ -12,7 +12,7 @@ import numpy as np
 from ..axes.data import FULL_SHARDING
 from ..job.job import Job
 from .machine import Machine
-from .memory import shard_ranks
+from .states import shard_ranks
 from .parameters import Held
 from .shapes import Shapes, Shardings
 from .stages import Stages

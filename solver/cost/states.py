@@ -1,0 +1,141 @@
+"""Weights, gradients and optimizer states of a rank, and what is whole for a moment; bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..job.job import Job
+from .parameters import Held
+from .profile import Profile
+from .shapes import Shapes, Shardings
+from .stages import Stages
+from .ticks import FloatArray
+
+GATHERED_BYTES = 2.0
+"""Bytes of a gathered weight: compute runs in 16 bit."""
+GRADIENT_SHARDING, FULL_SHARDING = 2, 3
+"""ZeRO stages from which gradients, and weights, are sharded."""
+
+
+@dataclass(frozen=True)
+class States:
+    """Bytes that live through a step, shape (N, 4, Z) each.
+
+    Attributes
+    ----------
+    weights, optimizer
+        Resident always.
+    gradients
+        Once all are computed.
+    early_gradients
+        Those that exist when the first backward of a micro-batch begins.
+    owned
+        Parameters (not bytes) whose states this rank owns.
+    """
+
+    weights: FloatArray
+    optimizer: FloatArray
+    gradients: FloatArray
+    early_gradients: FloatArray
+    owned: FloatArray
+
+
+def shard_ranks(shapes: Shapes, shardings: Shardings) -> tuple[FloatArray, FloatArray]:
+    """Ranks that a dense and an expert parameter's states are sharded over, shape (N, Z)."""
+    dense = np.maximum((shapes.dp * shapes.cp)[:, None] / shardings.replicas, 1.0)
+    replicas = shapes.tp * shapes.cp * shapes.dp / (shapes.ep * shapes.etp)
+    return dense, np.maximum(replicas[:, None] / shardings.replicas, 1.0)
+
+
+def state_bytes(
+    job: Job, profile: Profile, parameters: Held, shapes: Shapes, shardings: Shardings
+) -> States:
+    """Count the states of a rank.
+
+    ZeRO 1 shards optimizer states, 2 also gradients, 3 also weights (Rajbhandari et al. 2020,
+    arXiv 1910.02054, figure 1); experts over their own, smaller, data-parallel group. Where
+    gradients are freed with each step, the first micro-batch finds none.
+    """
+    recipe, options = job.recipe, profile.memory
+    factor = 0.0 if options.offloaded else options.state_factor
+    dense_ranks, expert_ranks = shard_ranks(shapes, shardings)
+    whole = (parameters.dense + parameters.expert)[:, :, None]
+    share = (
+        parameters.dense[:, :, None] / dense_ranks[:, None, :]
+        + parameters.expert[:, :, None] / expert_ranks[:, None, :]
+    )
+    zero = shardings.zero[:, None, :]
+    weights, gradients, owned = (np.where(zero >= stage, share, whole) for stage in (3, 2, 1))
+    held = factor * recipe.weight_bytes * weights
+    if recipe.master_bytes and not options.weight_copy:
+        held = np.where(zero == FULL_SHARDING, 0.0, held)
+    collected = factor * recipe.grad_bytes * gradients
+    fresh = (zero == FULL_SHARDING) | (not options.gradients_persist)
+    first = fresh & (shapes.microbatches == 1)[:, None, None]
+    on_host = options.offloaded or profile.software.offloaded_optimizer
+    a_parameter = 0.0 if on_host else factor * recipe.optimizer_bytes() + options.owned_bytes
+    return States(
+        held, a_parameter * owned, collected, np.where(first, 0.0, collected), owned
+    )
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Parts of a sharded model that are whole for a moment, bytes; (N, 4, Z) each.
+
+    Attributes
+    ----------
+    stay
+        Gathered weights, and whole gradients, that stay until the step ends.
+    unfreed
+        Gathered weights that are not freed after forward.
+    layer
+        While a layer is in backward: gathered weights of it and of the next one, its gradient
+        before and during reduction, the root's weights and the head's gradient.
+    root
+        While the root's gradient is reduced, beside the other gradients.
+    missing
+        Gradients that do not exist yet when the first layer is in backward.
+    """
+
+    stay: FloatArray
+    unfreed: FloatArray
+    layer: FloatArray
+    root: FloatArray
+    missing: FloatArray
+
+
+def whole_bytes(
+    job: Job, profile: Profile, parameters: Held, shapes: Shapes, stages: Stages,
+    shardings: Shardings,
+) -> Whole:  # fmt: skip
+    """Count what ZeRO 2 and 3 hold whole.
+
+    Source: PyTorch FSDP2 under a memory tracker (docs/memory.md): two gathered layers (current and
+    prefetched), a gradient in 16 bit and one in the reduction's type waiting, and the root group
+    (embedding, head, final norm), which stays gathered through backward.
+    """
+    options = profile.memory
+    zero = shardings.zero[:, None, :]
+    full = zero == FULL_SHARDING
+    layer, root, head = (
+        part[:, :, None] for part in (parameters.layer, parameters.vocabulary, parameters.head)
+    )
+    everything = GATHERED_BYTES * (parameters.dense + parameters.expert)[:, :, None]
+    gradient = (GATHERED_BYTES + options.reduce_bytes) * layer
+    gathered = 2 * GATHERED_BYTES * layer + GATHERED_BYTES * (root + head)
+    staged = (stages.pipelined & options.pipelined_unsharded)[:, :, None]
+    several = (shapes.microbatches > 1)[:, None, None]
+    stay = everything * (1 + several * options.reduce_bytes / GATHERED_BYTES)
+    ranks = shard_ranks(shapes, shardings)[0][:, None, :]
+    final = job.recipe.grad_bytes * options.state_factor / ranks
+    return Whole(
+        np.where(full & staged, stay, 0.0),
+        np.where(full & ~staged & (not options.reshard), everything, 0.0),
+        np.where(zero >= GRADIENT_SHARDING, gradient, 0.0)
+        + np.where(full & ~staged, gathered, 0.0),
+        np.where(full, (GATHERED_BYTES + options.reduce_bytes - final) * root, 0.0),
+        np.where(full, final * (root + 2 * layer), 0.0),
+    )
