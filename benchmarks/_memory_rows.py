@@ -196,6 +196,9 @@ def recipe_of(row: Row, job: Job, stack: str) -> Recipe:
     if stack == "megatron-deepspeed" and recipe.precision == "bf16" and recipe.grad_bytes == 4:
         # Its bf16 optimizer accumulates in fp32 beside the engine's 16-bit gradients.
         recipe = recipe.model_copy(update={"grad_bytes": 6})
+    if re.search(r"nemo|bridge", row.text("framework"), re.I) and not row.text("grad_dtype_bytes"):
+        # Their recipes reduce gradients in 16 bit.
+        recipe = recipe.model_copy(update={"grad_bytes": 2})
     if re.search(r"8[- ]?bit", row.text("optimizer"), re.I):
         recipe = recipe.model_copy(update={"moment_bytes": 2})
     return recipe

@@ -172,14 +172,18 @@ def saved_per_token(
 def _half_the_products(
     job: Job, profile: Profile, shapes: Shapes
 ) -> tuple[FloatArray, FloatArray]:
-    """Operator-level checkpointing: every other product's output, and attention's, are kept."""
+    """Operator-level checkpointing: every other product's output, and attention's, are kept.
+
+    Grouped products are not on its list (torchtitan's per-operator policy), so routed experts keep
+    nothing.
+    """
     model, tp = job.transformer, shapes.tp.astype(np.float64)
     hidden = HALF * NORMS * model.hidden / sequence_ranks(profile, shapes)
     heads = model.query_width + model.kv_heads * model.head_dim + model.value_width
     common = hidden + (HALF * heads + STATISTICS_BYTES * model.heads) / tp
     moe = model.moe
-    routed = moe.top_k * (model.hidden + moe.ffn) + moe.shared_ffn if moe else 0.0
-    return common + HALF * model.ffn / tp, common + HALF * routed / tp
+    shared = HALF * moe.shared_ffn + ROUTER_BYTES * moe.experts if moe else 0.0
+    return common + HALF * model.ffn / tp, common + shared / tp
 
 
 def tokens_per_rank(job: Job, shapes: Shapes) -> FloatArray:
