@@ -21,9 +21,10 @@ from solver.cost.memory import MemoryItems, memory_items
 from solver.cost.memory_options import MemoryOptions, Metric, memory_options
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
-from solver.cost.stages import Stages
+from solver.cost.stages import Stages, place
 from solver.job.job import Job, Recompute
 from solver.job.recipe import Recipe
+from solver.job.transformer import MAX_LAYERS, Transformer
 from topology.errors import InputError
 from topology.units import GIB
 
@@ -36,8 +37,10 @@ SHIPPED_MICRO_BATCH = 1
 FILLED_BATCHES = 4
 """Micro-batches a stage where a row gives no batch: more than are ever in flight."""
 FAMILY_STACKS = (
-    (r"litgpt|torchtune|axolotl|hugging|trl|accelerate|\bhf\b|fsdp2|titan|oumi", "pytorch"),
-    (r"fsdp", "fsdp1"),
+    (r"torchtune", "torchtune"),
+    (r"axolotl|hugging|trl|accelerate|\bhf\b|oumi|llama-factory", "huggingface"),
+    (r"fsdp1", "fsdp1"),
+    (r"litgpt|fsdp|titan|torch", "pytorch"),
     (r"deepspeed|zero-?3", "deepspeed-zero3"),
     (r"neox|colossal|internevo|intern", "megatron-classic"),
 )
@@ -144,7 +147,7 @@ def _run(given: Row, measured: float | None, outcome: Outcome) -> MemoryRun:
         job=job,
         profile=profile,
         shapes=shapes,
-        stages=stages_of(row, job.transformer, shapes),
+        stages=_stages(row, job.transformer, shapes),
         shardings=sharding_of(row, shapes),
         kind=recompute_of(kind),
     )
@@ -153,6 +156,18 @@ def _run(given: Row, measured: float | None, outcome: Outcome) -> MemoryRun:
         if run.predicted_bytes("device") > CANNOT_FIT * run.usable_bytes:
             return replace(run, kind="full")
     return run
+
+
+def _stages(row: Row, model: Transformer, shapes: Shapes) -> Stages:
+    """Place the layers; an uneven split of uneven layers gives the first stages one more."""
+    stages = stages_of(row, model, shapes)
+    pp = shapes.pp
+    left = model.layers % int(pp[0])
+    if row.text("n_layer_split") != "uneven" or not left:
+        return stages
+    light = model.layers // pp
+    lights = np.maximum(pp - 1 - left, 0) * (pp > 1)
+    return place(model, pp, (light + 1, light + 1, light), lights)
 
 
 def recompute_of(text: str) -> Recompute:
@@ -196,8 +211,12 @@ def recipe_of(row: Row, job: Job, stack: str) -> Recipe:
     if stack == "megatron-deepspeed" and recipe.precision == "bf16" and recipe.grad_bytes == 4:
         # Its bf16 optimizer accumulates in fp32 beside the engine's 16-bit gradients.
         recipe = recipe.model_copy(update={"grad_bytes": 6})
-    if re.search(r"nemo|bridge", row.text("framework"), re.I) and not row.text("grad_dtype_bytes"):
-        # Their recipes reduce gradients in 16 bit.
+    framework = row.text("framework").lower()
+    if "bridge" in framework and job.transformer.mla is not None:
+        # Its recipes of latent-attention models take the precision-aware optimizer.
+        recipe = recipe.model_copy(update={"grad_bytes": 2, "moment_bytes": 4})
+    elif re.search(r"^nemo", framework) and not row.text("grad_dtype_bytes"):
+        # NeMo 2 logs 10 bytes a parameter beside a rank's 12 / DP: gradients are 16 bit.
         recipe = recipe.model_copy(update={"grad_bytes": 2})
     if re.search(r"8[- ]?bit", row.text("optimizer"), re.I):
         recipe = recipe.model_copy(update={"moment_bytes": 2})
@@ -214,8 +233,16 @@ def options(row: Row, default: MemoryOptions) -> MemoryOptions:
     changes: dict[str, Any] = {}
     if row.number("compile", default=0) > 0:
         changes["compiled"] = True
-    if "params" in row.text("n_offload"):
+    if "liger" in row.text("framework").lower():
+        changes["implementation"] = "fused"
+    offload = row.text("n_offload")
+    if "params" in offload:
         changes["offloaded"] = True
+    if "activations" in offload:
+        stated = re.search(r"activations:(\d+)", offload)
+        changes["offloaded_layers"] = int(stated[1]) if stated else MAX_LAYERS
+    if "fused" in row.text("optimizer").lower():
+        changes["update_moments"] = 0.0
     return default.model_copy(update=changes)
 
 

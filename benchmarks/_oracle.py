@@ -125,7 +125,6 @@ def _profile(row: Row, mode: str, tensor: bool) -> Profile:
             "reduce_bytes": 2.0 if reduce == "bf16" else 4.0,
             "reshard": not mode.endswith("noreshard"),
             **({"loss_bytes": SPLIT_LOSS, "whole_loss_bytes": WHOLE_LOSS} if tensor else {}),
-            **({} if mode.startswith("fsdp2") else {"update_bytes": 2.0}),
         }
     )
     software = base.software.model_copy(update={"sequence_parallel": mode != "tp"})

@@ -204,12 +204,14 @@ def activation_bytes(
     ahead = model.mtp_layers * stages.has_head
     moe_layers = stages.moe_layers + (ahead if model.moe is not None else 0)
     dense_layers = stages.dense_layers + (0 if model.moe is not None else ahead)
+    here = np.maximum(stages.layers, 1)
+    on_card = 1 - np.minimum(options.offloaded_layers, here) / here
     engine = (options.stage_bytes * model.hidden / sequence_ranks(profile, shapes))[:, None]
     parts = []
     for kind in kinds:
         dense, moe = saved_per_token(job, profile, shapes, kind)
         kept = dense_layers * dense[:, None] + moe_layers * moe[:, None]
-        parts.append(in_flight * (options.activation_factor * kept + engine))
+        parts.append(in_flight * (on_card * options.activation_factor * kept + engine))
     return np.stack(parts, axis=-1)
 
 

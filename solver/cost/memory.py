@@ -33,15 +33,14 @@ from .ticks import FloatArray
 
 REGATHERED = 4.0
 """Gathered input and gradient of a sequence-parallel block, 16 bit, a token and hidden unit."""
-LAYER_GRADIENTS = 5.0
-"""Gradients between operations in a layer's backward, less what is freed by then, bytes a token and
-hidden unit (oracle, sharded models)."""
-
 PHASES = ("loss", "backward", "sharded backward", "last backward", "optimizer")
 """When a peak can fall: at the loss; in the first backward of a micro-batch, with everything kept
 (the second one where weights are sharded: then gradients of a layer wait for their reduction); in
 the last backward, with nearly all gradients (sharded weights); at the end, when the root's
 gradients are reduced or the optimizer holds temporaries."""
+
+WITH_KEPT = 3
+"""Phases in which activations are kept."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,14 @@ class MemoryItems:
 
     def total(self, metric: Metric = "device") -> FloatArray:
         """Peak by metric, shape (N, 4, K, Z): by default what the card must have."""
-        return shown_bytes(self.options, self.allocated, metric)
+        if metric == "allocated" or self.options.reuse:
+            return shown_bytes(self.options, self.allocated, metric)
+        states = self.states
+        beside = states.gradients - states.early_gradients + states.update
+        blocks = np.maximum(
+            self._sums[:WITH_KEPT].max(axis=0) + beside[:, :, None, :], self.allocated
+        )
+        return shown_bytes(self.options, blocks, metric)
 
     def _at_peak(self, item: Callable[[Phase], FloatArray]) -> FloatArray:
         shape = self.allocated.shape
@@ -189,7 +195,6 @@ def _backward(
     between = HALF * model.hidden / sp + HALF * widest * (2 if model.gated else 1) / tp
     between = (between + np.where(sp > 1, REGATHERED * model.hidden, 0.0))[:, None]
     whole = _largest(stages, *saved_per_token(job, profile, shapes, "none"))
-    inside = LAYER_GRADIENTS * model.hidden
     plain, sharded = [], []
     for kind in kinds:
         kept = _largest(stages, *saved_per_token(job, profile, shapes, kind))
@@ -197,9 +202,9 @@ def _backward(
         again = whole if kind == "full" else 0.0 * whole
         plain.append(tokens * (between + options.recomputed_factor * again))
         # The last layer has been through its backward by then.
-        sharded.append(tokens * (inside + again - options.activation_factor * kept))
+        sharded.append(tokens * (between + again - options.activation_factor * kept))
     return Backward(
-        np.stack(plain, axis=-1), np.stack(sharded, axis=-1), tokens * (inside + whole)
+        np.stack(plain, axis=-1), np.stack(sharded, axis=-1), tokens * (between + whole)
     )
 
 
@@ -225,7 +230,7 @@ def memory_items(
     full = (shardings.zero == FULL_SHARDING)[:, None, :]
     none, nothing = 0.0 * kept, 0.0 * logits
     early, every, stay = states.early_gradients, states.gradients, whole.stay
-    end = stay + np.maximum(whole.root, options.update_bytes * states.owned)
+    end = stay + np.maximum(whole.root, states.update)
     in_layer = stay + whole.layer
     phases = (
         Phase(early, kept, logits, none, stay + whole.unfreed),
@@ -259,6 +264,8 @@ def least_bytes(
     states = state_bytes(job, profile, parameters, shapes, everything)
     kept = activation_bytes(job, profile, shapes, stages, kinds[-1:])[..., 0]
     at_loss = states.early_gradients[..., 0] + kept + loss_bytes(job, profile, shapes, stages)
-    at_end = states.gradients[..., 0] + profile.memory.update_bytes * states.owned[..., 0]
+    at_end = (states.gradients + states.update)[..., 0]
+    if not profile.memory.reuse:
+        at_loss = at_loss + at_end - states.early_gradients[..., 0]
     allocated = (states.weights + states.optimizer)[..., 0] + np.maximum(at_loss, at_end)
     return shown_bytes(profile.memory, allocated, "device")

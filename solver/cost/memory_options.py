@@ -52,8 +52,8 @@ class MemoryOptions(BaseModel):
         On weights, gradients and optimizer states.
     owned_bytes
         Beside the recipe's states: bytes a parameter that this rank owns.
-    update_bytes
-        Temporaries of the optimizer step, bytes a parameter that this rank owns.
+    update_moments
+        Temporaries of the optimizer step, each as large as one moment (foreach kernels: one).
     gradients_persist
         Gradients live in buffers of their own from step to step (Megatron, DeepSpeed); PyTorch
         frees them. Sharded weights free them everywhere.
@@ -67,15 +67,24 @@ class MemoryOptions(BaseModel):
         copy is the weight, and 16-bit values exist only while gathered (PyTorch FSDP).
     reduce_bytes
         Bytes a gradient while it is reduced, sharded weights only.
+    gathered_layers
+        Layers whose sharded weights are gathered at once.
+    bucket_bytes
+        Buckets of the engine that shards weights.
     reshard
         Sharded weights are freed after forward.
     pipelined_unsharded
         With pipelines, sharded weights stay gathered, and gradients whole until the last
         micro-batch.
+    offloaded_layers
+        Layers of a stage whose kept activations live on the host.
     offloaded
         Weights, gradients and optimizer states live on the host.
     allocator
         Reserved over allocated.
+    reuse
+        Memory freed in one phase of a step serves the next one; otherwise gradients and the
+        optimizer's temporaries are reserved beside what forward and backward had.
     context_bytes
         CUDA context and libraries.
     communication_bytes
@@ -103,16 +112,20 @@ class MemoryOptions(BaseModel):
     compiled_loss_bytes: float = Bytes
     state_factor: float = Field(ge=1, le=100)
     owned_bytes: float = Bytes
-    update_bytes: float = Bytes
+    update_moments: float = Field(ge=0, le=16)
     gradients_persist: bool
     cached_gradients: bool
     recomputed_factor: float = Field(ge=0, le=100)
     weight_copy: bool
     reduce_bytes: float = Bytes
+    gathered_layers: float = Field(ge=1, le=100)
+    bucket_bytes: float = Bytes
     reshard: bool
     pipelined_unsharded: bool
+    offloaded_layers: int = Field(ge=0)
     offloaded: bool
     allocator: float = Field(ge=1, le=10)
+    reuse: bool
     context_bytes: float = Bytes
     communication_bytes: float = Bytes
     metric: Metric

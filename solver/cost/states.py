@@ -31,15 +31,15 @@ class States:
         Once all are computed.
     early_gradients
         Those that exist when the first backward of a micro-batch begins.
-    owned
-        Parameters (not bytes) whose states this rank owns.
+    update
+        Temporaries of the optimizer step.
     """
 
     weights: FloatArray
     optimizer: FloatArray
     gradients: FloatArray
     early_gradients: FloatArray
-    owned: FloatArray
+    update: FloatArray
 
 
 def shard_ranks(shapes: Shapes, shardings: Shardings) -> tuple[FloatArray, FloatArray]:
@@ -76,8 +76,14 @@ def state_bytes(
     first = fresh & (shapes.microbatches == 1)[:, None, None]
     on_host = options.offloaded or profile.software.offloaded_optimizer
     a_parameter = 0.0 if on_host else factor * recipe.optimizer_bytes() + options.owned_bytes
+    # Two moments, so a moment has half their bytes.
+    temporary = 0.0 if on_host else options.update_moments * recipe.moment_bytes / 2
     return States(
-        held, a_parameter * owned, collected, np.where(first, 0.0, collected), owned
+        held,
+        a_parameter * owned,
+        collected,
+        np.where(first, 0.0, collected),
+        temporary * owned,
     )
 
 
@@ -125,14 +131,14 @@ def whole_bytes(
     )
     everything = GATHERED_BYTES * (parameters.dense + parameters.expert)[:, :, None]
     gradient = (GATHERED_BYTES + options.reduce_bytes) * layer
-    gathered = 2 * GATHERED_BYTES * layer + GATHERED_BYTES * (root + head)
+    gathered = GATHERED_BYTES * (options.gathered_layers * layer + root + head)
     staged = (stages.pipelined & options.pipelined_unsharded)[:, :, None]
     several = (shapes.microbatches > 1)[:, None, None]
     stay = everything * (1 + several * options.reduce_bytes / GATHERED_BYTES)
     ranks = shard_ranks(shapes, shardings)[0][:, None, :]
     final = job.recipe.grad_bytes * options.state_factor / ranks
     return Whole(
-        np.where(full & staged, stay, 0.0),
+        np.where(full & staged, stay, 0.0) + np.where(full, options.bucket_bytes, 0.0),
         np.where(full & ~staged & (not options.reshard), everything, 0.0),
         np.where(zero >= GRADIENT_SHARDING, gradient, 0.0)
         + np.where(full & ~staged, gathered, 0.0),
