@@ -61,6 +61,8 @@ class MemoryRun:
 
     id: str
     stack: str
+    options_of: str
+    """Stack whose memory options are taken."""
     model: str
     metric: Metric
     measured_bytes: float | None
@@ -139,6 +141,7 @@ def _run(given: Row, measured: float | None, outcome: Outcome) -> MemoryRun:
     run = MemoryRun(
         id=row.text("id", default="?"),
         stack=named,
+        options_of=options_of,
         model=row.text("model", default="?"),
         metric=metric_of(row, profile.memory),
         measured_bytes=measured,

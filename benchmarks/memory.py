@@ -1,6 +1,7 @@
 """Predicted against measured peak memory: published runs, or the oracle of real PyTorch models.
 
-``python benchmarks/memory.py (--runs CSV | --oracle CSV) [--json FILE]``
+``python benchmarks/memory.py (--runs CSV | --oracle CSV) [--cross-validate family|model]
+[--json FILE]``
 
 Peaks are compared by the metric that a row states (allocated, reserved, the device's). Verdicts
 compare the need (allocated peak on the worst rank times the allocator's overhead, context and
@@ -68,6 +69,7 @@ def priced(values: Mapping[str, Any]) -> dict[str, Any]:
         "predicted_gib": shown / GIB,
         "error": None if measured is None else shown / measured - 1,
         "judged": verdict,
+        "run": run,
     }
 
 
@@ -135,7 +137,7 @@ def report(rows: list[dict[str, Any]], refused: list[dict[str, str]]) -> dict[st
         f"tight_recall={found['tight_recall']:.1f} refused={len(refused)}"
     )
     listed = [
-        {k: v for k, v in row.items() if k != "judged"}
+        {k: v for k, v in row.items() if k not in ("judged", "run")}
         | ({"verdict": row["judged"].verdict, "truth": row["judged"].truth} if judged else {})
         for row in rows
     ]
@@ -145,15 +147,31 @@ def report(rows: list[dict[str, Any]], refused: list[dict[str, str]]) -> dict[st
     }  # fmt: skip
 
 
+def validate(rows: list[dict[str, Any]], by: str) -> None:
+    """Put errors under constants fitted without a run's family, or its model, into the rows."""
+    # scipy is an optional extra that only fitting needs.
+    from benchmarks._memory_fit import left_out  # noqa: PLC0415
+
+    known = [row for row in rows if row["error"] is not None]
+    for row, error in zip(known, left_out([row["run"] for row in known], by), strict=True):
+        row["predicted_gib"] *= (1 + error) / (1 + row["error"])
+        row["error"] = error
+
+
 @click.command()
 @click.option("--runs", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--oracle", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--cross-validate", type=click.Choice(["family", "model"]))
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
-def main(runs: Path | None, oracle: Path | None, json_file: Path | None) -> None:
+def main(
+    runs: Path | None, oracle: Path | None, cross_validate: str | None, json_file: Path | None
+) -> None:
     """Predict every peak and compare."""
     if (runs is None) == (oracle is None):
         raise click.UsageError("give --runs CSV or --oracle CSV, one of them")
     done, refused = each(runs, priced) if runs else each(oracle or Path(), priced_oracle)
+    if runs and cross_validate:
+        validate(done, cross_validate)
     result = report(done, refused)
     if json_file:
         json_file.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
