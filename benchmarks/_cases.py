@@ -31,10 +31,10 @@ STACKS: Words = (
     (r"zero-3 \(tp", "deepspeed-zero3"),
     (r"megatron-deepspeed|neox", "megatron-deepspeed"),
     (r"bridge|nemo|megatron|swift", "megatron-core"),
-    (r"deepspeed|llama-factory|openrlhf|\+ zero", "deepspeed-zero3"),
+    (r"deepspeed|openrlhf|\+ zero", "deepspeed-zero3"),
     (r"torchtitan|touchnet", "torchtitan"),
     (r"nanotron", "nanotron"),
-    (r"fsdp1|fms|accelerate|trl|hf trainer", "fsdp1"),
+    (r"fms|llm-foundry", "fsdp1"),
 )
 """Software stack by words of the framework: the first that matches."""
 PRECISIONS: Words = ((r"mxfp8", "mxfp8"), (r"fp8", "fp8"), (r"bf16", "bf16"), (r"fp16", "fp16"))
@@ -93,7 +93,7 @@ def row_of(case: Mapping[str, Any]) -> dict[str, str]:
     values["oom"] = "1" if failed(given) else ""
     if "embeddings take a layer slot" in given.text("notes"):
         values["n_layer_split"] = "embedding+loss count as layers"
-    values.update(_recomputed(given.text("recompute").lower(), stack, framework))
+    values.update(_recomputed(given.text("recompute").lower(), stack))
     values.update(_shape_facts(given))
     return values
 
@@ -134,8 +134,8 @@ def _gradient_bytes(precision: str) -> str:
     return "2" if "grads accumulate in fp16" in precision else ""
 
 
-def _recomputed(text: str, stack: str, framework: str) -> dict[str, str]:
-    by_operator = stack in OPERATOR_STACKS or "forge" in framework
+def _recomputed(text: str, stack: str) -> dict[str, str]:
+    by_operator = stack in OPERATOR_STACKS
     kind = first(RECOMPUTE, text, "selective" if stack == "torchtitan" else "unknown")
     named = [m for m in MODULES if re.search(rf"\b{m}\b", text)]
     if not named:

@@ -37,8 +37,9 @@ SHIPPED_MICRO_BATCH = 1
 FILLED_BATCHES = 4
 """Micro-batches a stage where a row gives no batch: more than are ever in flight."""
 FAMILY_STACKS = (
-    (r"torchtune", "torchtune"),
+    (r"kempner", "kempnerforge"),
     (r"axolotl|hugging|trl|accelerate|\bhf\b|oumi|llama-factory", "huggingface"),
+    (r"torchtune", "torchtune"),
     (r"fsdp1", "fsdp1"),
     (r"litgpt|fsdp|titan|torch", "pytorch"),
     (r"deepspeed|zero-?3", "deepspeed-zero3"),

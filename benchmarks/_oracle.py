@@ -123,6 +123,7 @@ def _profile(row: Row, mode: str, tensor: bool) -> Profile:
         update={
             "implementation": _implementation(row),
             "reduce_bytes": 2.0 if reduce == "bf16" else 4.0,
+            "root_reshard": True,
             "reshard": not mode.endswith("noreshard"),
             **({"loss_bytes": SPLIT_LOSS, "whole_loss_bytes": WHOLE_LOSS} if tensor else {}),
         }

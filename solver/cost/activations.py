@@ -211,7 +211,7 @@ def activation_bytes(
     for kind in kinds:
         dense, moe = saved_per_token(job, profile, shapes, kind)
         kept = dense_layers * dense[:, None] + moe_layers * moe[:, None]
-        parts.append(in_flight * (on_card * options.activation_factor * kept + engine))
+        parts.append(in_flight * (on_card * kept + engine))
     return np.stack(parts, axis=-1)
 
 

@@ -188,7 +188,7 @@ class Backward:
 def _backward(
     job: Job, profile: Profile, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]
 ) -> Backward:
-    model, options = job.transformer, profile.memory
+    model = job.transformer
     tp, sp = shapes.tp.astype(np.float64), sequence_ranks(profile, shapes)
     tokens = tokens_per_rank(job, shapes)[:, None]
     widest = max(model.ffn if model.dense_layers else 0, model.moe.ffn if model.moe else 0)
@@ -200,9 +200,9 @@ def _backward(
         kept = _largest(stages, *saved_per_token(job, profile, shapes, kind))
         # A layer recomputed in full is held beside its kept input.
         again = whole if kind == "full" else 0.0 * whole
-        plain.append(tokens * (between + options.recomputed_factor * again))
+        plain.append(tokens * (between + again))
         # The last layer has been through its backward by then.
-        sharded.append(tokens * (between + again - options.activation_factor * kept))
+        sharded.append(tokens * (between + again - kept))
     return Backward(
         np.stack(plain, axis=-1), np.stack(sharded, axis=-1), tokens * (between + whole)
     )

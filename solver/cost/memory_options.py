@@ -39,8 +39,6 @@ class MemoryOptions(BaseModel):
     stage_bytes
         Buffers that a pipeline engine holds for each micro-batch in flight, bytes a token and
         hidden unit.
-    activation_factor
-        On everything kept for backward.
     loss_bytes, whole_loss_bytes, loss_hidden_bytes
         Logits and loss: bytes a logit of this rank's share of the vocabulary, a logit of the whole
         vocabulary, and a token and hidden unit.
@@ -48,8 +46,6 @@ class MemoryOptions(BaseModel):
         In place of the first two where the loss never holds all logits.
     compiled, compiled_loss_bytes
         torch.compile fuses elementwise kernels; bytes a logit then.
-    state_factor
-        On weights, gradients and optimizer states.
     owned_bytes
         Beside the recipe's states: bytes a parameter that this rank owns.
     update_moments
@@ -60,8 +56,6 @@ class MemoryOptions(BaseModel):
     cached_gradients
         One gradient buffer of each distinct weight shape is kept (Transformer Engine with fused
         accumulation).
-    recomputed_factor
-        What backward holds of a layer recomputed in full, relative to what it keeps otherwise.
     weight_copy
         Sharded weights exist in 16 bit beside the master copy (DeepSpeed); otherwise the master
         copy is the weight, and 16-bit values exist only while gathered (PyTorch FSDP).
@@ -73,6 +67,8 @@ class MemoryOptions(BaseModel):
         Buckets of the engine that shards weights.
     reshard
         Sharded weights are freed after forward.
+    root_reshard
+        Embedding and head are freed after forward too (PyTorch keeps them for backward unless told).
     pipelined_unsharded
         With pipelines, sharded weights stay gathered, and gradients whole until the last
         micro-batch.
@@ -81,7 +77,9 @@ class MemoryOptions(BaseModel):
     offloaded
         Weights, gradients and optimizer states live on the host.
     allocator
-        Reserved over allocated.
+        Reserved over allocated: cached blocks and fragments.
+    reclaimed
+        Share of that excess which the allocator gives back before it fails.
     reuse
         Memory freed in one phase of a step serves the next one; otherwise gradients and the
         optimizer's temporaries are reserved beside what forward and backward had.
@@ -103,28 +101,27 @@ class MemoryOptions(BaseModel):
     late_probabilities: bool
     cp_bytes: float = Bytes
     stage_bytes: float = Bytes
-    activation_factor: float = Field(gt=0, le=100)
     loss_bytes: float = Bytes
     whole_loss_bytes: float = Bytes
     loss_hidden_bytes: float = Bytes
     fused_loss_bytes: float = Bytes
     compiled: bool
     compiled_loss_bytes: float = Bytes
-    state_factor: float = Field(ge=1, le=100)
     owned_bytes: float = Bytes
     update_moments: float = Field(ge=0, le=16)
     gradients_persist: bool
     cached_gradients: bool
-    recomputed_factor: float = Field(ge=0, le=100)
     weight_copy: bool
     reduce_bytes: float = Bytes
     gathered_layers: float = Field(ge=1, le=100)
     bucket_bytes: float = Bytes
     reshard: bool
+    root_reshard: bool
     pipelined_unsharded: bool
     offloaded_layers: int = Field(ge=0)
     offloaded: bool
     allocator: float = Field(ge=1, le=10)
+    reclaimed: float = Field(ge=0, le=1)
     reuse: bool
     context_bytes: float = Bytes
     communication_bytes: float = Bytes

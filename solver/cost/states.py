@@ -59,7 +59,7 @@ def state_bytes(
     gradients are freed with each step, the first micro-batch finds none.
     """
     recipe, options = job.recipe, profile.memory
-    factor = 0.0 if options.offloaded else options.state_factor
+    here = 0.0 if options.offloaded else 1.0
     dense_ranks, expert_ranks = shard_ranks(shapes, shardings)
     whole = (parameters.dense + parameters.expert)[:, :, None]
     share = (
@@ -68,14 +68,14 @@ def state_bytes(
     )
     zero = shardings.zero[:, None, :]
     weights, gradients, owned = (np.where(zero >= stage, share, whole) for stage in (3, 2, 1))
-    held = factor * recipe.weight_bytes * weights
+    held = here * recipe.weight_bytes * weights
     if recipe.master_bytes and not options.weight_copy:
         held = np.where(zero == FULL_SHARDING, 0.0, held)
-    collected = factor * recipe.grad_bytes * gradients
+    collected = here * recipe.grad_bytes * gradients
     fresh = (zero == FULL_SHARDING) | (not options.gradients_persist)
     first = fresh & (shapes.microbatches == 1)[:, None, None]
     on_host = options.offloaded or profile.software.offloaded_optimizer
-    a_parameter = 0.0 if on_host else factor * recipe.optimizer_bytes() + options.owned_bytes
+    a_parameter = 0.0 if on_host else here * recipe.optimizer_bytes() + options.owned_bytes
     # Two moments, so a moment has half their bytes.
     temporary = 0.0 if on_host else options.update_moments * recipe.moment_bytes / 2
     return States(
@@ -135,11 +135,14 @@ def whole_bytes(
     staged = (stages.pipelined & options.pipelined_unsharded)[:, :, None]
     several = (shapes.microbatches > 1)[:, None, None]
     stay = everything * (1 + several * options.reduce_bytes / GATHERED_BYTES)
+    unfreed = GATHERED_BYTES * (0.0 if options.root_reshard else 1.0) * root
+    if not options.reshard:
+        unfreed = everything
     ranks = shard_ranks(shapes, shardings)[0][:, None, :]
-    final = job.recipe.grad_bytes * options.state_factor / ranks
+    final = job.recipe.grad_bytes / ranks
     return Whole(
         np.where(full & staged, stay, 0.0) + np.where(full, options.bucket_bytes, 0.0),
-        np.where(full & ~staged & (not options.reshard), everything, 0.0),
+        np.where(full & ~staged, unfreed, 0.0),
         np.where(zero >= GRADIENT_SHARDING, gradient, 0.0)
         + np.where(full & ~staged, gathered, 0.0),
         np.where(full, (GATHERED_BYTES + options.reduce_bytes - final) * root, 0.0),
