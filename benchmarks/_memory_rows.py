@@ -21,6 +21,7 @@ from solver.cost.memory import MemoryItems, memory_items
 from solver.cost.memory_options import MemoryOptions, Metric, memory_options
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
+from solver.cost.ticks import FloatArray
 from solver.cost.stages import Stages, place
 from solver.job.job import Job, Recompute
 from solver.job.recipe import Recipe
@@ -85,8 +86,15 @@ class MemoryRun:
 
     def predicted_bytes(self, metric: Metric) -> float:
         """Peak of the worst stage by a metric."""
-        total = np.where(self.stages.count[:, :, None, None] > 0, self.items.total(metric), 0.0)
-        return float(total.max())
+        return self._worst(self.items.total(metric))
+
+    @property
+    def reclaimable_bytes(self) -> float:
+        """What the allocator gives back before it fails."""
+        return self._worst(self.items.reclaimable)
+
+    def _worst(self, value: FloatArray) -> float:
+        return float(np.where(self.stages.count[:, :, None, None] > 0, value, 0.0).max())
 
 
 def memory_run(values: Mapping[str, Any]) -> MemoryRun:

@@ -25,6 +25,8 @@ MIXED = Recipe(weight_bytes=2, grad_bytes=4, master_bytes=4, moment_bytes=8)
 WHOLE_LOSS, SPLIT_LOSS = 8.0, 6.0
 """DTensor's parallel cross-entropy, bytes a logit: fp32 logits and their gradient whole, the rest
 split (seen in the oracle's tensor-parallel rows only)."""
+CROSS_ENTROPY = 12.0
+"""Bytes a logit of a plain cross-entropy: the oracle's script frees the 16-bit logits first."""
 MODES = ("none", "fsdp2", "fsdp2_noreshard", "tp", "tp_sp")
 
 
@@ -125,7 +127,8 @@ def _profile(row: Row, mode: str, tensor: bool) -> Profile:
             "reduce_bytes": 2.0 if reduce == "bf16" else 4.0,
             "root_reshard": True,
             "reshard": not mode.endswith("noreshard"),
-            **({"loss_bytes": SPLIT_LOSS, "whole_loss_bytes": WHOLE_LOSS} if tensor else {}),
+            "loss_bytes": SPLIT_LOSS if tensor else 0.0,
+            "whole_loss_bytes": WHOLE_LOSS if tensor else CROSS_ENTROPY,
         }
     )
     software = base.software.model_copy(update={"sequence_parallel": mode != "tp"})

@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from benchmarks._memory_rows import MemoryRun
 from solver.cost.verdict import verdict
 from solver.plan import Verdict
 
@@ -34,14 +35,15 @@ class Judged:
         return (self.truth == "oom") == (self.verdict == "out_of_memory")
 
 
-def judge(
-    name: str, need: float, usable: float, measured: float | None, failed: bool
-) -> Judged:
-    """Judge a need against the card, and the measured peak by the same limits."""
-    truth: Truth = "oom" if failed else "fits"
-    if not failed and measured is not None and measured > usable * (1 - HEADROOM):
+def judge(run: MemoryRun) -> Judged:
+    """Judge a run's need against its card, and the measured peak by the same limit."""
+    need, usable, measured = run.predicted_bytes("device"), run.usable_bytes, run.measured_bytes
+    limit = usable * (1 - HEADROOM)
+    truth: Truth = "oom" if run.outcome == "oom" else "fits"
+    if truth == "fits" and measured is not None and measured > limit:
         truth = "tight"
-    return Judged(name, truth, verdict(need, usable * (1 - HEADROOM), usable), need / usable)
+    verdict_of = verdict(need, limit, usable, run.reclaimable_bytes)
+    return Judged(run.id, truth, verdict_of, need / usable)
 
 
 def percent(part: int, whole: int) -> float:

@@ -77,9 +77,7 @@ def _verdict(row: Row) -> tuple[Judged | None, float | None]:
     ran = "" if failed(row) else "1"
     run = memory_run({**translated, "step_s": translated["step_s"] or ran})
     measured = run.measured_bytes if outcome != "oom" else None
-    judged = judge(
-        run.id, run.predicted_bytes("device"), run.usable_bytes, measured, run.outcome == "oom"
-    )
+    judged = judge(run)
     shown = run.predicted_bytes(run.metric)
     error = shown / measured - 1 if measured else None
     return judged if row.text("completeness") in JUDGED else None, error

@@ -59,7 +59,7 @@ def priced(values: Mapping[str, Any]) -> dict[str, Any]:
     shown = run.predicted_bytes(run.metric)
     if not np.isfinite(need) or need <= 0:
         raise RefusedError("no finite estimate")
-    verdict = judge(run.id, need, run.usable_bytes, run.measured_bytes, run.outcome == "oom")
+    verdict = judge(run)
     measured = run.measured_bytes if run.outcome == "ran" else None
     return {
         "id": run.id,

@@ -110,6 +110,12 @@ class MemoryItems:
         )
         return shown_bytes(self.options, blocks, metric)
 
+    @property
+    def reclaimable(self) -> FloatArray:
+        """Part of the reserve that the allocator gives back before it fails."""
+        options = self.options
+        return options.reclaimed * (options.allocator - 1) * self.allocated
+
     def _at_peak(self, item: Callable[[Phase], FloatArray]) -> FloatArray:
         shape = self.allocated.shape
         values = np.stack([np.broadcast_to(item(p), shape) for p in self.phases])
