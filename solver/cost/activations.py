@@ -6,6 +6,7 @@ of recomputation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -191,10 +192,14 @@ def tokens_per_rank(job: Job, shapes: Shapes) -> FloatArray:
     return np.asarray(shapes.micro_batch * job.seq_len / shapes.cp)
 
 
+Saved = tuple[FloatArray, FloatArray]
+"""Bytes a token that a dense and a mixture layer keep."""
+
+
 def activation_bytes(
-    job: Job, profile: Profile, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]
+    job: Job, profile: Profile, shapes: Shapes, stages: Stages, saved: Sequence[Saved]
 ) -> FloatArray:
-    """Return what all micro-batches in flight keep, shape (N, 4, K)."""
+    """Return what all micro-batches in flight keep, for each way to keep it, shape (N, 4, K)."""
     column = [a[:, None] for a in (shapes.pp, shapes.vpp, shapes.microbatches)]
     chunks = chunks_in_flight(
         column[0], column[1], column[2], stages.index, profile.software.schedule
@@ -208,8 +213,7 @@ def activation_bytes(
     on_card = 1 - np.minimum(options.offloaded_layers, here) / here
     engine = (options.stage_bytes * model.hidden / sequence_ranks(profile, shapes))[:, None]
     parts = []
-    for kind in kinds:
-        dense, moe = saved_per_token(job, profile, shapes, kind)
+    for dense, moe in saved:
         kept = dense_layers * dense[:, None] + moe_layers * moe[:, None]
         parts.append(in_flight * (on_card * kept + engine))
     return np.stack(parts, axis=-1)

@@ -8,15 +8,16 @@ shardings.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from ..job.job import Job, Recompute
 from .activations import (
     HALF,
+    Saved,
     activation_bytes,
     loss_bytes,
     saved_per_token,
@@ -28,7 +29,7 @@ from .parameters import held, weight_shapes
 from .profile import Profile
 from .shapes import Shapes, Shardings
 from .stages import Stages
-from .states import FULL_SHARDING, States, Whole, state_bytes, whole_bytes
+from .states import FULL_SHARDING, States, Whole, least_states, state_bytes, whole_bytes
 from .ticks import FloatArray
 
 REGATHERED = 4.0
@@ -77,38 +78,54 @@ class MemoryItems:
     phases: tuple[Phase, ...]
     options: MemoryOptions
 
-    @cached_property
-    def _sums(self) -> FloatArray:
-        """Bytes in each phase, (5, N, 4, K, Z)."""
+    def _largest_phase(self, scale: float, offset: float, beside: FloatArray) -> FloatArray:
+        """Return scale · bytes + offset of the largest phase, shape (N, 4, K, Z).
+
+        ``beside`` (N, 4, Z) is added to the phases that keep activations. Small arrays are summed
+        first; this is what pricing a million choices spends its time on.
+        """
         static = self.states.weights + self.states.optimizer
-        return np.stack(
-            [
-                (p.activations + p.moving + p.logits[..., None])[..., None]
-                + (static + p.gradients + p.whole)[:, :, None, :]
-                for p in self.phases
-            ]
-        )
+
+        def parts(phase: Phase, more: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+            kinds = scale * (phase.activations + phase.moving + phase.logits[..., None])
+            columns = scale * (static + phase.gradients + phase.whole + more) + offset
+            return kinds[..., None], columns[:, :, None, :]
+
+        ends = [np.add(*parts(phase, 0.0)) for phase in self.phases[WITH_KEPT:]]
+        kinds, columns = parts(self.phases[0], beside)
+        peak = np.asarray(kinds + columns)
+        np.maximum(peak, reduce(np.maximum, ends), out=peak)
+        room = np.empty_like(peak)
+        for phase in self.phases[1:WITH_KEPT]:
+            np.maximum(peak, np.add(*parts(phase, beside), out=room), out=peak)
+        return peak
 
     @cached_property
     def allocated(self) -> FloatArray:
         """Peak bytes in tensors, shape (N, 4, K, Z)."""
-        return np.asarray(self._sums.max(axis=0))
+        return self._largest_phase(1.0, 0.0, np.zeros((1, 1, 1)))
 
     @cached_property
     def phase(self) -> FloatArray:
         """Index into ``PHASES`` of the peak, shape (N, 4, K, Z)."""
-        return np.asarray(self._sums.argmax(axis=0))
+        static = self.states.weights + self.states.optimizer
+        sums = [
+            (p.activations + p.moving + p.logits[..., None])[..., None]
+            + (static + p.gradients + p.whole)[:, :, None, :]
+            for p in self.phases
+        ]
+        return np.asarray(np.stack(np.broadcast_arrays(*sums)).argmax(axis=0))
 
     def total(self, metric: Metric = "device") -> FloatArray:
         """Peak by metric, shape (N, 4, K, Z): by default what the card must have."""
-        if metric == "allocated" or self.options.reuse:
-            return shown_bytes(self.options, self.allocated, metric)
-        states = self.states
-        beside = states.gradients - states.early_gradients + states.update
-        blocks = np.maximum(
-            self._sums[:WITH_KEPT].max(axis=0) + beside[:, :, None, :], self.allocated
-        )
-        return shown_bytes(self.options, blocks, metric)
+        if metric == "allocated":
+            return self.allocated
+        states, options = self.states, self.options
+        beside = np.zeros((1, 1, 1))
+        if not options.reuse:
+            beside = states.gradients - states.early_gradients + states.update
+        fixed = fixed_bytes(options) if metric == "device" else 0.0
+        return self._largest_phase(options.allocator, fixed, beside)
 
     @property
     def reclaimable(self) -> FloatArray:
@@ -157,13 +174,9 @@ class MemoryItems:
         return self.total() - self.allocated
 
 
-def shown_bytes(options: MemoryOptions, allocated: FloatArray, metric: Metric) -> FloatArray:
-    """Turn allocated bytes into what a metric shows."""
-    if metric == "allocated":
-        return allocated
-    reserved = options.allocator * allocated
-    fixed = options.context_bytes + options.communication_bytes
-    return np.asarray(reserved if metric == "reserved" else reserved + fixed)
+def fixed_bytes(options: MemoryOptions) -> float:
+    """Bytes outside the allocator: context and communication buffers."""
+    return options.context_bytes + options.communication_bytes
 
 
 def _largest(stages: Stages, dense: FloatArray, moe: FloatArray) -> FloatArray:
@@ -192,26 +205,25 @@ class Backward:
 
 
 def _backward(
-    job: Job, profile: Profile, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]
-) -> Backward:
+    job: Job, profile: Profile, shapes: Shapes, stages: Stages,
+    saved: Mapping[Recompute, Saved], kinds: tuple[Recompute, ...],
+) -> Backward:  # fmt: skip
     model = job.transformer
     tp, sp = shapes.tp.astype(np.float64), sequence_ranks(profile, shapes)
     tokens = tokens_per_rank(job, shapes)[:, None]
     widest = max(model.ffn if model.dense_layers else 0, model.moe.ffn if model.moe else 0)
     between = HALF * model.hidden / sp + HALF * widest * (2 if model.gated else 1) / tp
-    between = (between + np.where(sp > 1, REGATHERED * model.hidden, 0.0))[:, None]
-    whole = _largest(stages, *saved_per_token(job, profile, shapes, "none"))
+    moved = tokens * (between + np.where(sp > 1, REGATHERED * model.hidden, 0.0))[:, None]
+    whole = moved + tokens * _largest(stages, *saved["none"])
+    moved = np.broadcast_to(moved, whole.shape)
     plain, sharded = [], []
     for kind in kinds:
-        kept = _largest(stages, *saved_per_token(job, profile, shapes, kind))
         # A layer recomputed in full is held beside its kept input.
-        again = whole if kind == "full" else 0.0 * whole
-        plain.append(tokens * (between + again))
+        held_then = whole if kind == "full" else moved
+        plain.append(held_then)
         # The last layer has been through its backward by then.
-        sharded.append(tokens * (between + again - kept))
-    return Backward(
-        np.stack(plain, axis=-1), np.stack(sharded, axis=-1), tokens * (between + whole)
-    )
+        sharded.append(held_then - tokens * _largest(stages, *saved[kind]))
+    return Backward(np.stack(plain, axis=-1), np.stack(sharded, axis=-1), whole)
 
 
 def memory_items(
@@ -230,11 +242,12 @@ def memory_items(
     if options.cached_gradients:
         cached = HALF * weight_shapes(job.transformer, shapes, stages)[:, :, None]
         whole = replace_stay(whole, cached)
-    kept = activation_bytes(job, profile, shapes, stages, kinds)
+    saved = {kind: saved_per_token(job, profile, shapes, kind) for kind in ("none", *kinds)}
+    kept = activation_bytes(job, profile, shapes, stages, [saved[kind] for kind in kinds])
     logits = loss_bytes(job, profile, shapes, stages)
-    backward = _backward(job, profile, shapes, stages, kinds)
+    backward = _backward(job, profile, shapes, stages, saved, kinds)
     full = (shardings.zero == FULL_SHARDING)[:, None, :]
-    none, nothing = 0.0 * kept, 0.0 * logits
+    none, nothing = np.zeros((1, 1, 1)), np.zeros((1, 1))
     early, every, stay = states.early_gradients, states.gradients, whole.stay
     end = stay + np.maximum(whole.root, states.update)
     in_layer = stay + whole.layer
@@ -244,7 +257,7 @@ def memory_items(
         Phase(early, kept, nothing, backward.sharded, np.where(full, in_layer, -np.inf)),
         Phase(
             np.maximum(every - whole.missing, 0.0), none, nothing,
-            none + backward.last[..., None], np.where(full, in_layer, -np.inf),
+            backward.last[..., None], np.where(full, in_layer, -np.inf),
         ),
         Phase(every, none, nothing, none, end),
     )  # fmt: skip
@@ -264,14 +277,11 @@ def least_bytes(
     ``kinds`` are in order of time, which is the reverse order of what they keep. Every term left
     out is at least zero, and every term kept is at its least over the choices.
     """
-    one = np.ones((len(shapes), 1), np.int64)
-    everything = Shardings(FULL_SHARDING * one, one, one.astype(bool))
     parameters = held(job.transformer, shapes, stages)
-    states = state_bytes(job, profile, parameters, shapes, everything)
-    kept = activation_bytes(job, profile, shapes, stages, kinds[-1:])[..., 0]
-    at_loss = states.early_gradients[..., 0] + kept + loss_bytes(job, profile, shapes, stages)
-    at_end = (states.gradients + states.update)[..., 0]
-    if not profile.memory.reuse:
-        at_loss = at_loss + at_end - states.early_gradients[..., 0]
-    allocated = (states.weights + states.optimizer)[..., 0] + np.maximum(at_loss, at_end)
-    return shown_bytes(profile.memory, allocated, "device")
+    static, early, end = least_states(job, profile, parameters, shapes)
+    saved = saved_per_token(job, profile, shapes, kinds[-1])
+    kept = activation_bytes(job, profile, shapes, stages, [saved])[..., 0]
+    at_loss = kept + loss_bytes(job, profile, shapes, stages)
+    at_loss = at_loss + (early if profile.memory.reuse else end)
+    allocated = static + np.maximum(at_loss, end)
+    return np.asarray(profile.memory.allocator * allocated + fixed_bytes(profile.memory))

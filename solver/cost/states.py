@@ -49,42 +49,88 @@ def shard_ranks(shapes: Shapes, shardings: Shardings) -> tuple[FloatArray, Float
     return dense, np.maximum(replicas[:, None] / shardings.replicas, 1.0)
 
 
+def owned_share(parameters: Held, shapes: Shapes, shardings: Shardings) -> FloatArray:
+    """Parameters of a rank where they are sharded, shape (N, 4, Z).
+
+    Experts are spread over their own, smaller, data-parallel group.
+    """
+    dense_ranks, expert_ranks = shard_ranks(shapes, shardings)
+    share = parameters.dense[:, :, None] / dense_ranks[:, None, :]
+    return np.asarray(share + parameters.expert[:, :, None] / expert_ranks[:, None, :])
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Bytes a parameter: of weights, sharded weights, gradients, optimizer, update temporaries."""
+
+    weights: float
+    sharded_weights: float
+    gradients: float
+    optimizer: float
+    update: float
+
+
+def rates_of(job: Job, profile: Profile) -> Rates:
+    """Return what one parameter takes by the recipe and the software."""
+    recipe, options = job.recipe, profile.memory
+    here = 0.0 if options.offloaded else 1.0
+    copied = options.weight_copy or not recipe.master_bytes
+    weights = here * recipe.weight_bytes
+    on_host = options.offloaded or profile.software.offloaded_optimizer
+    # Two moments, so a moment has half their bytes.
+    return Rates(
+        weights,
+        weights if copied else 0.0,
+        here * recipe.grad_bytes,
+        0.0 if on_host else recipe.optimizer_bytes() + options.owned_bytes,
+        0.0 if on_host else options.update_moments * recipe.moment_bytes / 2,
+    )
+
+
 def state_bytes(
     job: Job, profile: Profile, parameters: Held, shapes: Shapes, shardings: Shardings
 ) -> States:
     """Count the states of a rank.
 
     ZeRO 1 shards optimizer states, 2 also gradients, 3 also weights (Rajbhandari et al. 2020,
-    arXiv 1910.02054, figure 1); experts over their own, smaller, data-parallel group. Where
-    gradients are freed with each step, the first micro-batch finds none.
+    arXiv 1910.02054, figure 1). Where gradients are freed with each step, the first micro-batch
+    finds none.
     """
-    recipe, options = job.recipe, profile.memory
-    here = 0.0 if options.offloaded else 1.0
-    dense_ranks, expert_ranks = shard_ranks(shapes, shardings)
+    rates = rates_of(job, profile)
     whole = (parameters.dense + parameters.expert)[:, :, None]
-    share = (
-        parameters.dense[:, :, None] / dense_ranks[:, None, :]
-        + parameters.expert[:, :, None] / expert_ranks[:, None, :]
-    )
+    share = owned_share(parameters, shapes, shardings)
     zero = shardings.zero[:, None, :]
-    weights, gradients, owned = (np.where(zero >= stage, share, whole) for stage in (3, 2, 1))
-    held = here * recipe.weight_bytes * weights
-    if recipe.master_bytes and not options.weight_copy:
-        held = np.where(zero == FULL_SHARDING, 0.0, held)
-    collected = here * recipe.grad_bytes * gradients
-    fresh = (zero == FULL_SHARDING) | (not options.gradients_persist)
+    full = zero == FULL_SHARDING
+    gradients = rates.gradients * np.where(zero >= GRADIENT_SHARDING, share, whole)
+    owned = np.where(zero >= 1, share, whole)
+    fresh = full | (not profile.memory.gradients_persist)
     first = fresh & (shapes.microbatches == 1)[:, None, None]
-    on_host = options.offloaded or profile.software.offloaded_optimizer
-    a_parameter = 0.0 if on_host else here * recipe.optimizer_bytes() + options.owned_bytes
-    # Two moments, so a moment has half their bytes.
-    temporary = 0.0 if on_host else options.update_moments * recipe.moment_bytes / 2
     return States(
-        held,
-        a_parameter * owned,
-        collected,
-        np.where(first, 0.0, collected),
-        temporary * owned,
+        np.where(full, rates.sharded_weights * share, rates.weights * whole),
+        rates.optimizer * owned,
+        gradients,
+        np.where(first, 0.0, gradients),
+        rates.update * owned,
     )
+
+
+def least_states(
+    job: Job, profile: Profile, parameters: Held, shapes: Shapes
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bound the states from below over every sharding, shape (N, 4).
+
+    Returns
+    -------
+    Weights and optimizer states; gradients when the first backward begins; gradients and update
+    temporaries at the end of the step.
+    """
+    one = np.ones((len(shapes), 1), np.int64)
+    everything = Shardings(FULL_SHARDING * one, one, one.astype(bool))
+    share, rates = owned_share(parameters, shapes, everything)[..., 0], rates_of(job, profile)
+    static = (min(rates.sharded_weights, rates.weights) + rates.optimizer) * share
+    gradients = rates.gradients * share
+    several = (shapes.microbatches > 1)[:, None]
+    return static, several * gradients, gradients + rates.update * share
 
 
 @dataclass(frozen=True)
