@@ -47,7 +47,11 @@ ZERO: Words = (
 )
 RECOMPUTE: Words = ((r"selective|per-op", "selective"), (r"full", "full"), (r"none", "none"))
 MODULES = ("core_attn", "mla_up_proj", "moe_act", "layernorm", "mlp", "moe")
-GPUS: Words = ((r"h100-96gb", "H100-96GB-500W"), (r"a800-80gb", "A100-80GB"), (r"h800", "H100-80GB"))
+GPUS: Words = (
+    (r"h100-96gb", "H100-96GB-500W"),
+    (r"a800-80gb", "A100-80GB"),
+    (r"h800", "H100-80GB"),
+)
 """Cards that another entry of the hardware data stands for: A800 and H800 differ in NVLink only."""
 NEVER_SPLIT = ("megatron-deepspeed", "megatron-classic", "deepspeed-zero3")
 """Stacks without sequence parallelism, where a case doesn't say."""
@@ -88,7 +92,7 @@ def row_of(case: Mapping[str, Any]) -> dict[str, str]:
     values["global_batch_seqs"], values["n_ep"] = _batch(given), _expert_ranks(given, stack)
     offload = given.text("offload").lower()
     if "cpu" in offload and "reference" not in offload:
-        only_states = "optimizer to cpu" == offload
+        only_states = offload == "optimizer to cpu"
         values["n_offload"] = "optimizer" if only_states else "optimizer+params"
     values["oom"] = "1" if failed(given) else ""
     if "embeddings take a layer slot" in given.text("notes"):

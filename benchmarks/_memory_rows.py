@@ -15,14 +15,22 @@ import numpy as np
 
 from benchmarks._job import job_of
 from benchmarks._rows import RefusedError, Row
-from benchmarks._runs import CANNOT_FIT, gpu_of, group_of, shapes_of, stack_of, stages_of, zero_stage
+from benchmarks._runs import (
+    CANNOT_FIT,
+    gpu_of,
+    group_of,
+    shapes_of,
+    stack_of,
+    stages_of,
+    zero_stage,
+)
 from benchmarks._software import software_of
 from solver.cost.memory import MemoryItems, memory_items
 from solver.cost.memory_options import MemoryOptions, Metric, memory_options
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
-from solver.cost.ticks import FloatArray
 from solver.cost.stages import Stages, place
+from solver.cost.ticks import FloatArray
 from solver.job.job import Job, Recompute
 from solver.job.recipe import Recipe
 from solver.job.transformer import MAX_LAYERS, Transformer
@@ -164,10 +172,10 @@ def _run(given: Row, measured: float | None, outcome: Outcome) -> MemoryRun:
         kind=recompute_of(kind),
     )
     guessed = "n_recompute" in row.text("n_assumed") or kind == "unknown"
-    if guessed and run.kind == "none":
-        if run.predicted_bytes("device") > CANNOT_FIT * run.usable_bytes:
-            return replace(run, kind="full")
-    return run
+    if not guessed or run.kind != "none":
+        return run
+    cannot = run.predicted_bytes("device") > CANNOT_FIT * run.usable_bytes
+    return replace(run, kind="full") if cannot else run
 
 
 def _stages(row: Row, model: Transformer, shapes: Shapes) -> Stages:
@@ -200,9 +208,7 @@ def filled(row: Row) -> Row:
     if not row.text("global_batch_seqs"):
         tp, pp, cp = (row.count(f"n_{x}", x, default=1) for x in ("tp", "pp", "cp"))
         dp = max(row.count("gpus", "n_gpus") // (tp * pp * cp), 1)
-        batches = row.count(
-            "n_num_microbatches", default=FILLED_BATCHES * pp if pp > 1 else 1
-        )
+        batches = row.count("n_num_microbatches", default=FILLED_BATCHES * pp if pp > 1 else 1)
         values["global_batch_seqs"] = str(micro * dp * batches)
         values["n_num_microbatches"] = str(batches)
     return Row(values)

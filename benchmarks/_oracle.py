@@ -141,7 +141,5 @@ def predicted_bytes(run: OracleRun) -> tuple[float, str]:
         dense, _ = saved_per_token(run.job, run.profile, run.shapes, run.kind)
         return float(dense[0] * tokens_per_rank(run.job, run.shapes)[0]), "layer"
     stages = split(run.job.transformer, run.shapes.pp, run.shapes.vpp)
-    items = memory_items(
-        run.job, run.profile, run.shapes, stages, run.shardings, (run.kind,)
-    )
+    items = memory_items(run.job, run.profile, run.shapes, stages, run.shardings, (run.kind,))
     return float(items.allocated[0, 0, 0, 0]), PHASES[int(items.phase[0, 0, 0, 0])]

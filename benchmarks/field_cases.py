@@ -25,7 +25,6 @@ from benchmarks._memory_rows import memory_run
 from benchmarks._rows import RefusedError, Row, read_rows
 from benchmarks._runs import predict, run_of
 from benchmarks._verdicts import Judged, judge, percent, rates, show
-from topology.units import GIB
 
 JUDGED = ("A", "B")
 """Completeness of the cases whose verdict counts; C is anecdotal."""
@@ -113,7 +112,9 @@ def report(cases: list[Case]) -> dict[str, Any]:
         ("speed", [c.speed_error for c in cases if c.speed_error is not None]),
     ):
         errors = 100 * np.abs(values) if values else np.zeros(1)
-        click.echo(f"{name}: n={len(values)} MAPE {errors.mean():.1f} % median {np.median(errors):.1f} %")
+        click.echo(
+            f"{name}: n={len(values)} MAPE {errors.mean():.1f} % median {np.median(errors):.1f} %"
+        )
     pairs = pairs_of(cases)
     for fast, slow, agreed in pairs:
         if agreed is not True:

@@ -117,8 +117,8 @@ def report(rows: list[dict[str, Any]], refused: list[dict[str, str]]) -> dict[st
     click.echo("largest errors")
     for row in sorted(known, key=lambda r: -abs(r["error"]))[:WORST]:
         click.echo(
-            f"  {row['id']:<58}{100 * row['error']:+7.1f} %  measured {row['measured_gib']:.2f} GiB "
-            f"{row['metric']}"
+            f"  {row['id']:<58}{100 * row['error']:+7.1f} %  measured "
+            f"{row['measured_gib']:.2f} GiB {row['metric']}"
         )
     judged: list[Judged] = [row["judged"] for row in rows if "judged" in row]
     matrix = show(judged) if judged else {}

@@ -88,13 +88,11 @@ def _plain(row: Row, name: str) -> str:
 def _middle(runs: list[Measured]) -> Measured:
     """Return the median of several runs of one layout."""
     ids = "+".join(sorted(run.id for run in runs))
-    return Measured(
-        ids, median(r.measured_s for r in runs), median(r.predicted_s for r in runs)
-    )
+    return Measured(ids, median(r.measured_s for r in runs), median(r.predicted_s for r in runs))
 
 
 def regret(layouts: Sequence[Measured]) -> float:
-    """Return what the predicted best loses against the measured best, relative; ties lose nothing."""
+    """Return what the predicted best loses against the measured best; ties lose nothing."""
     chosen = min(layouts, key=lambda one: (one.predicted_s, one.measured_s))
     loss = chosen.measured_s / min(one.measured_s for one in layouts) - 1
     return 0.0 if loss < TIE else loss
@@ -116,7 +114,7 @@ def report(
     groups: dict[tuple[str, ...], list[Measured]], refused: list[dict[str, str]]
 ) -> dict[str, Any]:
     """Print the groups and the summary line; return them as data."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     click.echo(f"{'group':<64}{'layouts':>8}{'regret %':>10}{'tau':>7}")
     for key, layouts in sorted(groups.items()):
         name = " ".join(part for part in key[:8] if part)
@@ -128,7 +126,9 @@ def report(
     orders = [float(r["tau"]) for r in rows if r["tau"] is not None]
     mean = sum(losses) / len(losses) if losses else 0.0
     order = sum(orders) / len(orders) if orders else 0.0
-    click.echo(f"largest regret {100 * max(losses, default=0.0):.1f} %, rows refused {len(refused)}")
+    click.echo(
+        f"largest regret {100 * max(losses, default=0.0):.1f} %, rows refused {len(refused)}"
+    )
     click.echo(f"groups={len(rows)} top1_regret={100 * mean:.2f} tau={order:.3f}")
     overall = {
         "groups": len(rows), "top1_regret": 100 * mean, "tau": order,

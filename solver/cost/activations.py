@@ -119,7 +119,7 @@ def _projections(job: Job, profile: Profile, shapes: Shapes) -> tuple[FloatArray
 
 
 def _mlp(job: Job, profile: Profile, ffn: float, stored: float) -> tuple[float, float]:
-    """What an MLP keeps, and which part of it is the input of its second product."""
+    """Return what an MLP keeps, and the part of it that is the input of its second product."""
     gated = job.transformer.gated
     kept = HALF * ffn * (2 if gated else 1)
     if gated and not is_fused(profile.memory):
@@ -170,9 +170,7 @@ def saved_per_token(
     return common + dense, common + part.router + experts
 
 
-def _half_the_products(
-    job: Job, profile: Profile, shapes: Shapes
-) -> tuple[FloatArray, FloatArray]:
+def _half_the_products(job: Job, profile: Profile, shapes: Shapes) -> tuple[FloatArray, FloatArray]:
     """Operator-level checkpointing: every other product's output, and attention's, are kept.
 
     Grouped products are not on its list (torchtitan's per-operator policy), so routed experts keep

@@ -9,11 +9,12 @@ shardings.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 import numpy as np
 
+from ..axes.data import FULL_SHARDING
 from ..job.job import Job, Recompute
 from .activations import (
     HALF,
@@ -29,8 +30,8 @@ from .parameters import held, weight_shapes
 from .profile import Profile
 from .shapes import Shapes, Shardings
 from .stages import Stages
-from .states import FULL_SHARDING, States, Whole, least_states, state_bytes, whole_bytes
-from .ticks import FloatArray
+from .states import States, least_states, state_bytes, whole_bytes
+from .ticks import FloatArray, IntArray
 
 REGATHERED = 4.0
 """Gathered input and gradient of a sequence-parallel block, 16 bit, a token and hidden unit."""
@@ -106,7 +107,7 @@ class MemoryItems:
         return self._largest_phase(1.0, 0.0, np.zeros((1, 1, 1)))
 
     @cached_property
-    def phase(self) -> FloatArray:
+    def phase(self) -> IntArray:
         """Index into ``PHASES`` of the peak, shape (N, 4, K, Z)."""
         static = self.states.weights + self.states.optimizer
         sums = [
@@ -136,7 +137,8 @@ class MemoryItems:
     def _at_peak(self, item: Callable[[Phase], FloatArray]) -> FloatArray:
         shape = self.allocated.shape
         values = np.stack([np.broadcast_to(item(p), shape) for p in self.phases])
-        return np.take_along_axis(values, self.phase[None], axis=0)[0]
+        picked: FloatArray = np.take_along_axis(values, self.phase[None], axis=0)[0]
+        return picked
 
     @property
     def weights(self) -> FloatArray:
@@ -189,18 +191,20 @@ def _largest(stages: Stages, dense: FloatArray, moe: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Backward:
-    """Temporaries of a layer's backward, bytes.
+    """What the backward of a layer moves, bytes.
 
     Attributes
     ----------
-    plain, sharded
-        In the first backward beside everything kept, replicated and sharded weights; (N, 4, K).
+    moved
+        Temporaries, and a layer recomputed in full, held beside its kept input; (N, 4, K).
+    freed
+        What the stage's largest layer kept, gone after its backward; (N, 4, K).
     last
-        In the last backward of sharded weights, with what that layer keeps; (N, 4).
+        Temporaries of the last backward, with what its layer keeps; (N, 4).
     """
 
-    plain: FloatArray
-    sharded: FloatArray
+    moved: FloatArray
+    freed: FloatArray
     last: FloatArray
 
 
@@ -216,14 +220,11 @@ def _backward(
     moved = tokens * (between + np.where(sp > 1, REGATHERED * model.hidden, 0.0))[:, None]
     whole = moved + tokens * _largest(stages, *saved["none"])
     moved = np.broadcast_to(moved, whole.shape)
-    plain, sharded = [], []
-    for kind in kinds:
-        # A layer recomputed in full is held beside its kept input.
-        held_then = whole if kind == "full" else moved
-        plain.append(held_then)
-        # The last layer has been through its backward by then.
-        sharded.append(held_then - tokens * _largest(stages, *saved[kind]))
-    return Backward(np.stack(plain, axis=-1), np.stack(sharded, axis=-1), whole)
+    return Backward(
+        np.stack([whole if kind == "full" else moved for kind in kinds], axis=-1),
+        np.stack([tokens * _largest(stages, *saved[kind]) for kind in kinds], axis=-1),
+        whole,
+    )
 
 
 def memory_items(
@@ -241,7 +242,7 @@ def memory_items(
     whole = whole_bytes(job, profile, parameters, shapes, stages, shardings)
     if options.cached_gradients:
         cached = HALF * weight_shapes(job.transformer, shapes, stages)[:, :, None]
-        whole = replace_stay(whole, cached)
+        whole = replace(whole, stay=whole.stay + cached)
     saved = {kind: saved_per_token(job, profile, shapes, kind) for kind in ("none", *kinds)}
     kept = activation_bytes(job, profile, shapes, stages, [saved[kind] for kind in kinds])
     logits = loss_bytes(job, profile, shapes, stages)
@@ -251,22 +252,17 @@ def memory_items(
     early, every, stay = states.early_gradients, states.gradients, whole.stay
     end = stay + np.maximum(whole.root, states.update)
     in_layer = stay + whole.layer
+    once_less = np.maximum(kept - backward.freed, 0.0)
+    sharded = np.where(full, in_layer, -np.inf)
+    late = np.maximum(every - whole.missing, 0.0)
     phases = (
         Phase(early, kept, logits, none, stay + whole.unfreed),
-        Phase(early, kept, nothing, backward.plain, np.where(full, -np.inf, in_layer)),
-        Phase(early, kept, nothing, backward.sharded, np.where(full, in_layer, -np.inf)),
-        Phase(
-            np.maximum(every - whole.missing, 0.0), none, nothing,
-            backward.last[..., None], np.where(full, in_layer, -np.inf),
-        ),
+        Phase(early, kept, nothing, backward.moved, np.where(full, -np.inf, in_layer)),
+        Phase(early, once_less, nothing, backward.moved, sharded),
+        Phase(late, none, nothing, backward.last[..., None], sharded),
         Phase(every, none, nothing, none, end),
-    )  # fmt: skip
+    )
     return MemoryItems(states, phases, options)
-
-
-def replace_stay(whole: Whole, more: FloatArray) -> Whole:
-    """Add what stays through the step."""
-    return Whole(whole.stay + more, whole.unfreed, whole.layer, whole.root, whole.missing)
 
 
 def least_bytes(

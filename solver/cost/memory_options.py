@@ -68,7 +68,7 @@ class MemoryOptions(BaseModel):
     reshard
         Sharded weights are freed after forward.
     root_reshard
-        Embedding and head are freed after forward too (PyTorch keeps them for backward unless told).
+        Embedding and head are freed after forward too (PyTorch keeps them unless told).
     pipelined_unsharded
         With pipelines, sharded weights stay gathered, and gradients whole until the last
         micro-batch.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..axes.data import FULL_SHARDING
 from ..job.job import Job
 from .parameters import Held
 from .profile import Profile
@@ -15,8 +16,8 @@ from .ticks import FloatArray
 
 GATHERED_BYTES = 2.0
 """Bytes of a gathered weight: compute runs in 16 bit."""
-GRADIENT_SHARDING, FULL_SHARDING = 2, 3
-"""ZeRO stages from which gradients, and weights, are sharded."""
+GRADIENT_SHARDING = 2
+"""ZeRO stage from which gradients are sharded."""
 
 
 @dataclass(frozen=True)

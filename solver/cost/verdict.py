@@ -15,9 +15,7 @@ CLASS_NAMES: tuple[Literal["first", "light", "heavy", "last"], ...] = (
 """Names of the stage classes, in the order of ``stages``."""
 
 
-def verdict(
-    total: float, limit: float, usable: float, reclaimable: float = 0.0
-) -> Verdict:
+def verdict(total: float, limit: float, usable: float, reclaimable: float = 0.0) -> Verdict:
     """Judge a need: it fits the limit, only the card ("tight"), or neither.
 
     ``reclaimable`` is the part of the need that the allocator gives back before it fails: a run
