@@ -73,6 +73,10 @@ class Calibrated:
         self.kinds: tuple[Recompute, ...] = tuple(k for k in RECOMPUTE if k in search.recompute)
         self.usable_bytes = float(group.gpu.usable_bytes)
 
+    def on(self, group: NodeGroup) -> Calibrated:
+        """Return the same account on another node group."""
+        return Calibrated(self.job, group, self.limits, self.search, self.profile)
+
     @cached_property
     def capacity_mib(self) -> int:
         """Memory that a plan may use at most, MiB."""
