@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .layout_check import LayoutRequest, check
     from .job.job import Account, Job, Limits, Objective, PlanningProblem, Search
     from .job.read import parse_problem, read_problem
     from .job.transformer import Transformer
+    from .layout_check import LayoutRequest, check
     from .plan import Plan, Result
     from .search.search import solve
 
@@ -30,7 +30,9 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("Account", "Job", "Limits", "Objective", "PlanningProblem", "Search"), "job.job"),
+    **dict.fromkeys(
+        ("Account", "Job", "Limits", "Objective", "PlanningProblem", "Search"), "job.job"
+    ),
     **dict.fromkeys(("Plan", "Result"), "plan"),
     **dict.fromkeys(("LayoutRequest", "check"), "layout_check"),
     **dict.fromkeys(("parse_problem", "read_problem"), "job.read"),

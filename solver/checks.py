@@ -47,7 +47,7 @@ def _check(name: str, value: float, limit: float, unit: str, text: str) -> Limit
 
 
 def memory(f: Facts) -> LimitCheck:
-    """The worst GPU needs at most the usable memory less the headroom, to whole MiB."""
+    """Need of the worst GPU, in whole MiB, against usable memory less the headroom."""
     worst = max(f.estimate.stages, key=lambda s: s.memory.total_bytes)
     need = -(-worst.memory.total_bytes // MIB) * MIB
     headroom = f"{f.limits.mem_headroom:.0%} headroom"

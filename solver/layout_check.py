@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -10,17 +11,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from topology.errors import InputError, Problem
 
 from .axes import context, expert, tensor
-from .axes.data import hsdp_fits
+from .axes.data import FULL_SHARDING, hsdp_fits
 from .cost.shapes import Shapes, Shardings
 from .cost.stages import interleaves, stack_fits
 from .cost.tables import Choice
-from .job.job import RECOMPUTE, PlanningProblem, Recompute
+from .job.job import RECOMPUTE, PlanningProblem
 from .plan import Plan
 from .search.assemble import judged_plan
 from .search.decision import decide
 from .search.instance import Instance
 from .search.search import instance_of
 
+_KIND = "|".join(RECOMPUTE)
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
@@ -38,7 +40,7 @@ class LayoutRequest(BaseModel):
     micro_batch
         Sequences in a micro-batch.
     recompute
-        Kind for all stages.
+        Kind for all stages, or ``first/middle/last``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -52,7 +54,12 @@ class LayoutRequest(BaseModel):
     dp_replicate: Degree = 1
     zero: Annotated[int, Field(ge=0, le=3)] = 1
     micro_batch: Degree = 1
-    recompute: Recompute = "none"
+    recompute: Annotated[str, Field(pattern=f"^({_KIND})(/({_KIND})/({_KIND}))?$")] = "none"
+
+    def kinds(self) -> tuple[str, str, str]:
+        """Return the kind of first, middle and last stages."""
+        first, middle, last = (self.recompute.split("/") * 3)[:3]
+        return first, middle, last
 
 
 def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
@@ -76,9 +83,10 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     one = np.ones((1, 1), np.int64)
     columns = Shardings(request.zero * one, request.dp_replicate * one, one.astype(bool))
     kinds = instance.cost.kinds
-    kind = kinds.index(request.recompute) if request.recompute in kinds else 0
+    # A cost model without a kind treats it as its first: selective is none in the textbook account.
+    first, middle, last = (kinds.index(k) if k in kinds else 0 for k in request.kinds())
     tables = instance.cost.tables(shapes, columns)
-    choice = Choice(0, (kind, kind, kind))
+    choice = Choice(0, (first, middle, last))
     return judged_plan(instance, tables, choice, decide(tables, 0, 0, choice), 1)
 
 
@@ -124,8 +132,8 @@ def _faults(instance: Instance, request: LayoutRequest, shapes: Shapes) -> list[
               f"global batch of {job.global_batch} sequences.",
               "Choose degrees that divide it.")  # fmt: skip
     _pipeline_faults(instance, shapes, fault)
-    replicas = np.array([request.dp_replicate])
-    if request.dp_replicate > 1 and (request.zero != 3 or not hsdp_fits(instance.group, shapes, replicas)[0]):  # noqa: E501, PLR2004 - ZeRO-3
+    whole = hsdp_fits(instance.group, shapes, np.array([request.dp_replicate]))[0]
+    if request.dp_replicate > 1 and not (request.zero == FULL_SHARDING and whole):
         fault("dp_replicate", f"HSDP with {request.dp_replicate} replica groups needs zero 3 and "
               "shard groups that fill whole NVLink domains or nodes.",
               "Choose dp_replicate so that tp x cp x dp / dp_replicate is a multiple of "
@@ -133,8 +141,9 @@ def _faults(instance: Instance, request: LayoutRequest, shapes: Shapes) -> list[
     return faults
 
 
-def _pipeline_faults(instance: Instance, shapes: Shapes, fault: object) -> None:
-    assert callable(fault)
+def _pipeline_faults(
+    instance: Instance, shapes: Shapes, fault: Callable[[str, str, str], None]
+) -> None:
     model, s = instance.job.transformer, shapes.row(0)
     if s["pp"] > model.layers:
         fault("pp", f"{s['pp']} stages need as many layers, the model has {model.layers}.",

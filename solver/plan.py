@@ -148,7 +148,10 @@ class LimitCheck(Output):
 
 
 class Plan(Output):
-    """A complete configuration with its estimate and the limits it keeps."""
+    """A complete configuration with its estimate and the limits it keeps.
+
+    ``recompute`` is one kind, or ``first/middle/last`` where the stages differ.
+    """
 
     rank: int
     gpus: int
@@ -157,7 +160,7 @@ class Plan(Output):
     layout: Layout
     axes: int
     batch: Batch
-    recompute: Literal["none", "selective", "full", "mixed"]
+    recompute: str
     estimate: Estimate
     cost: Cost
     limits: tuple[LimitCheck, ...]
@@ -202,8 +205,9 @@ class Result(Output):
 
     ``recommended`` is the rank of the simplest plan within the tolerance of the optimum;
     ``fastest`` stands next to the cheapest plan; ``expected_error`` is the mean absolute error of
-    the step time of ``profile`` on runs it never saw; ``measured`` is False where no training run
-    of this GPU was ever fitted.
+    the step time of ``profile`` on runs it never saw; ``tolerance`` is the relative difference
+    below which plans count as equal; ``measured`` is False where no training run of this GPU was
+    ever fitted.
     """
 
     status: Status
@@ -214,6 +218,7 @@ class Result(Output):
     front: tuple[Plan, ...]
     profile: str
     expected_error: float
+    tolerance: float
     measured: bool
     gpu_counts_considered: tuple[int, ...]
     certificate: Certificate

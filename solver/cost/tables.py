@@ -69,18 +69,13 @@ class Tables:
             self.shapes.take(rows),
             self.shardings.take(rows),
             stages,
-            *(
-                getattr(self, name)[rows]
-                for name in _COEFFICIENTS
-            ),
+            *(getattr(self, name)[rows] for name in _COEFFICIENTS),
         )
 
     def restrict(self, columns: BoolArray) -> Tables:
         """Return the same tables with only some shardings valid; ``columns`` is (N, Z)."""
         s = self.shardings
-        return replace(
-            self, shardings=Shardings(s.zero, s.replicas, np.asarray(s.valid & columns))
-        )
+        return replace(self, shardings=Shardings(s.zero, s.replicas, np.asarray(s.valid & columns)))
 
 
 _COEFFICIENTS = ("pace", "share", "tail", "memory", "communication", "compute", "busiest")
@@ -152,11 +147,13 @@ def evaluate(tables: Tables, row: int, choice: Choice) -> tuple[int, int, int]:
 class CostModel(Protocol):
     """A cost model: textbook or calibrated."""
 
-    kinds: tuple[Recompute, ...]
-    """Kinds of recomputation, in the order of the tables' axis."""
+    @property
+    def kinds(self) -> tuple[Recompute, ...]:
+        """Kinds of recomputation, in the order of the tables' axis."""
 
-    capacity_mib: int
-    """Memory that a plan may use at most, headroom taken off, MiB."""
+    @property
+    def capacity_mib(self) -> int:
+        """Memory that a plan may use at most, headroom taken off, MiB."""
 
     def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
         """Return admissible lower bounds of step ticks and of memory in MiB, shape (N,)."""

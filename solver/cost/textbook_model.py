@@ -80,9 +80,7 @@ class Textbook:
         group = self.group
         inside = group.nvlink_bytes_per_s or group.gpu.pcie_bytes_per_s
         domain = max(group.nvlink_domain, group.gpus_per_node)
-        return np.asarray(
-            textbook.group_bytes_per_s(span, domain, inside, group.inter_bytes_per_s)
-        )
+        return np.asarray(textbook.group_bytes_per_s(span, domain, inside, group.inter_bytes_per_s))
 
     def _tensor(self, shapes: Shapes, stages: Stages) -> FloatArray:
         """Exposed tensor-parallel traffic of a step, shape (N, 4)."""
@@ -123,7 +121,7 @@ class Textbook:
         return np.asarray(textbook.state_bytes(local, columns.zero, shard))
 
     def _activations(self, shapes: Shapes, stages: Stages) -> FloatArray:
-        """Saved activations, shape (N, 4, K)."""
+        """Return saved activations, shape (N, 4, K)."""
         parts = [
             textbook.activation_bytes(
                 self.job.seq_len, shapes.micro_batch[:, None], self.job.transformer.hidden,
@@ -158,8 +156,9 @@ class Textbook:
         compute = self._compute(shapes)
         pace = compute[:, None, None, None] * self._charge()[:, None]
         exposed = self._tensor(shapes, stages) + self._pipeline(shapes)[:, None]
-        need = self._activations(shapes, stages)[..., None] + (
-            self._states(shapes, columns)[:, None, None, :]
+        need = (
+            self._activations(shapes, stages)[..., None]
+            + (self._states(shapes, columns)[:, None, None, :])
         )
         row = np.arange(len(shapes))
         busiest = np.where(stages.count > 0, exposed, -1.0).argmax(axis=-1)

@@ -32,7 +32,7 @@ def plan_of(instance: Instance, priced: Priced, decision: Decision, rank: int) -
     tables = instance.cost.tables(priced.shapes.take(np.array([decision.row])))
     column = column_of(tables, 0, decision.zero, decision.replicas)
     plan = judged_plan(instance, tables, Choice(column, decision.recompute), decision, rank)
-    broken = [c.id for c in plan.limits if not c.ok and c.id in instance.enabled]
+    broken = [c.id for c in plan.limits if not c.ok and instance.holds(c.id)]
     if broken:
         raise DisagreementError(f"the checks find {', '.join(broken)} broken in {decision}")
     return plan
@@ -61,7 +61,8 @@ def judged_plan(
     facts = Facts(instance.job, instance.group, instance.limits, layout, batch, estimate, cost)
     checks = judge(facts)
     _second_opinion(instance, decision, facts)
-    kinds = {s.recompute for s in estimate.stages}
+    kinds = [instance.cost.kinds[k] for k in decision.recompute]
+    alike = len({s.recompute for s in estimate.stages}) == 1
     return Plan(
         rank=rank,
         gpus=degrees["gpus"],
@@ -70,7 +71,7 @@ def judged_plan(
         layout=layout,
         axes=decision.axes,
         batch=batch,
-        recompute=kinds.pop() if len(kinds) == 1 else "mixed",
+        recompute=kinds[0] if alike else "/".join(kinds),
         estimate=estimate,
         cost=cost,
         limits=checks,

@@ -14,8 +14,8 @@ from ..cost.ticks import IntArray
 from .cpsat.factory import SolverSettings
 from .cpsat.run import break_ties, solve_chunk
 from .decision import Decision, decide
-from .instance import Instance
-from .pricing import BATCH, NEVER, Priced
+from .instance import Instance, goal_value
+from .pricing import BATCH, NEVER, Priced, refined_bounds
 
 CHUNK = 4
 """Shapes in one model: enough that CP-SAT chooses among them, few enough for milliseconds."""
@@ -129,14 +129,18 @@ class Searcher:
     def bounds(self) -> IntArray:
         """Bound the goal of every shape; NEVER where memory alone excludes it."""
         instance, priced = self.instance, self.priced
-        value = instance.value(priced.step_bound, priced.memory_bound, priced.shapes.held)
-        if "memory" in instance.enabled:
+        value = goal_value(
+            instance.goal, priced.step_bound, priced.memory_bound, priced.shapes.held
+        )
+        if instance.holds("memory"):
             value = np.where(priced.memory_bound > instance.cost.capacity_mib, NEVER, value)
         return np.asarray(value, dtype=np.int64)
 
     def refined(self, row: int, cheap: int) -> int:
         """Bound the goal of a priced shape; NEVER where no choice fits."""
-        return max(int(self.priced.column_values(row).min(initial=NEVER)), cheap)
+        return max(
+            int(self.priced.column_values(row, self.instance.goal).min(initial=NEVER)), cheap
+        )
 
     def best(self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH) -> Found:
         """Find the least goal under ``below`` among ``rows``, with its proof; ties unbroken.
@@ -149,9 +153,12 @@ class Searcher:
         value, open_bound, proved = below, NEVER, True
         while not self.clock.over() and (chunk := queue.take(value, CHUNK)):
             places = [row for _, row in chunk]
-            at_most = value - 1 if best else min(value - 1, self._first_guess(places[0]))
-            tables = self.priced.tables(places, at_most)
+            guess = min(self._guess(row) for row in places)
+            at_most = min(value - 1, guess)
+            tables = self.priced.tables(places, self.instance.goal, at_most)
             answer = solve_chunk(self.instance, tables, at_most, self._timed())
+            if answer.status == "infeasible" and guess < value:
+                raise RuntimeError(f"CP-SAT excludes {places} under {at_most}; {guess} is legal")
             self.tally.models += 1
             self.tally.opened += len(chunk)
             if answer.status in ("optimal", "infeasible"):
@@ -167,15 +174,17 @@ class Searcher:
         proved = proved and next_bound >= value
         return Found(best, next_bound, min(value, next_bound, open_bound), proved)
 
-    def _first_guess(self, row: int) -> int:
-        """Return the goal of some legal plan of a shape, an upper bound to start from.
+    def _guess(self, row: int) -> int:
+        """Return the goal of some legal plan of a shape: where CP-SAT starts, and a test of it.
 
         The least sharding by bound, and for each class its fastest recomputation that fits; NEVER
         where these break a limit together.
         """
-        values = self.priced.column_values(row)
-        column = int(values.argmin())
-        tables = self.priced.tables([row], NEVER)
+        goal = self.instance.goal
+        tables = self.priced.tables([row], goal, NEVER)
+        step, memory = refined_bounds(self.instance, tables)
+        values = goal_value(goal, step, memory, tables.shapes.held[:, None])
+        column = int(np.where(step == NEVER, NEVER, values)[0].argmin())
         fits = tables.memory[0, :, :, column] <= self.instance.cost.capacity_mib
         pace = np.where(fits, tables.pace[0, :, :, column], NEVER)
         first, middle, last = (int(pace[c].argmin()) for c in (FIRST, HEAVY, LAST))
@@ -215,7 +224,7 @@ class Searcher:
                 break
             if self.clock.over():
                 return None
-            tables = self.priced.tables(reach, value)
+            tables = self.priced.tables(reach, self.instance.goal, value)
             answer = break_ties(self.instance, tables, value, self._timed())
             self.tally.models += 1
             if answer.status == "unknown":

@@ -61,6 +61,11 @@ class Instance:
         """Return the same problem with some limits switched off."""
         return replace(self, enabled=self.enabled - set(names))
 
+    def holds(self, name: str) -> bool:
+        """Whether a limit holds: enabled, and not waived by the problem itself."""
+        waived = name == "tp_within_node" and not self.limits.tp_within_node
+        return name in self.enabled and not waived
+
     @cached_property
     def tp_room(self) -> int:
         """GPUs inside which a tensor-parallel group stays: the NVLink domain or the node."""
@@ -108,8 +113,9 @@ class Instance:
         """Return the sequences of the global batch that the cut leaves over."""
         return np.asarray(self.job.global_batch - dp * micro * microbatches)
 
-    def value(self, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
-        """Return the goal's value in its integer unit: ticks, GPU-ticks or MiB."""
-        if self.goal == "memory":
-            return memory
-        return step if self.goal == "time" else step * held
+
+def goal_value(goal: Goal, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
+    """Return a goal in its integer unit: ticks, GPU-ticks or MiB."""
+    if goal == "memory":
+        return memory
+    return step if goal == "time" else np.asarray(step * held)

@@ -11,10 +11,16 @@ from ..cost.schedule import step_ticks
 from ..cost.shapes import Shapes
 from ..cost.tables import Tables
 from ..cost.ticks import MAX_TICKS, BoolArray, IntArray, whole_ticks
-from .instance import Instance
+from .instance import Goal, Instance, goal_value
 
 BATCH = 48
 """Shapes priced in the first call of a search: enough to fill numpy's vectors."""
+
+BLOCK = 32_768
+"""Shapes bounded in one call."""
+
+KEPT = 4_096
+"""Shapes whose full tables are kept at a time, about 5 kB each."""
 
 LARGE = np.int64(2**55)
 """Above every coefficient, and small enough to be added up."""
@@ -25,27 +31,40 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass
 class Priced:
-    """Full tables of the shapes priced so far, with each one's refined bounds.
+    """Shapes with their bounds, and full tables for those that were asked for.
 
-    The bounds are kept for each goal's ingredients, so that one pricing serves the optimum, the
-    alternatives and the front.
+    Nothing here depends on the goal, so that one pricing serves the optimum, the alternatives and
+    the front.
+
+    Attributes
+    ----------
+    instance
+        The problem; its goal is not used.
+    shapes
+        All shapes of the space.
+    step_bound, memory_bound
+        Cheap bounds of ticks and MiB, shape (N,).
     """
 
     instance: Instance
     shapes: Shapes
     step_bound: IntArray
     memory_bound: IntArray
-    _place: dict[int, tuple[int, int]] = field(default_factory=dict)
-    _batches: list[Tables] = field(default_factory=list)
+    _batch_of: dict[int, tuple[int, int]] = field(default_factory=dict)
     _bounds: list[tuple[IntArray, IntArray]] = field(default_factory=list)
+    _kept: dict[int, Tables] = field(default_factory=dict)
 
     @staticmethod
     def of(instance: Instance, shapes: Shapes) -> Priced:
-        """Bound every shape."""
-        if not len(shapes):
+        """Bound every shape, some thousands at a time to hold memory down."""
+        parts = [
+            instance.cost.bounds(shapes.take(slice(start, start + BLOCK)))
+            for start in range(0, len(shapes), BLOCK)
+        ]
+        if not parts:
             nothing = np.zeros(0, np.int64)
             return Priced(instance, shapes, nothing, nothing)
-        step, memory = instance.cost.bounds(shapes)
+        step, memory = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Priced(instance, shapes, step, memory)
 
     @cached_property
@@ -56,53 +75,60 @@ class Priced:
         return np.asarray((degrees > 1).sum(axis=0))
 
     def price(self, rows: list[int]) -> None:
-        """Work out the coefficients of shapes that have none yet."""
-        new = [row for row in rows if row not in self._place]
+        """Bound shapes under each sharding, unless they are already."""
+        new = [row for row in rows if row not in self._batch_of]
         if not new:
             return
         tables = self.instance.cost.tables(self.shapes.take(np.array(new)))
+        number = len(self._bounds)
         for place, row in enumerate(new):
-            self._place[row] = (len(self._batches), place)
-        self._batches.append(tables)
+            self._batch_of[row] = (number, place)
         self._bounds.append(refined_bounds(self.instance, tables))
+        self._keep(number, tables)
 
-    def column_values(self, row: int) -> IntArray:
-        """Bound the goal of a priced shape under each sharding; NEVER where it cannot fit."""
-        batch, place = self._place[row]
+    def _keep(self, number: int, tables: Tables) -> None:
+        """Hold a batch's tables while there is room; the oldest make way."""
+        self._kept[number] = tables
+        while len(self._kept) > 1 and sum(len(t.shapes) for t in self._kept.values()) > KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    def column_values(self, row: int, goal: Goal) -> IntArray:
+        """Bound a goal of a priced shape under each sharding; NEVER where it cannot fit."""
+        batch, place = self._batch_of[row]
         step, memory = (bound[place] for bound in self._bounds[batch])
-        value = self.instance.value(step, memory, self.shapes.held[row])
+        value = goal_value(goal, step, memory, self.shapes.held[row])
         return np.where(step == NEVER, NEVER, value)
 
-    def tables(self, rows: list[int], at_most: int) -> Tables:
-        """Join the coefficients of some priced shapes into one set of tables.
+    def tables(self, rows: list[int], goal: Goal, at_most: int) -> Tables:
+        """Join the coefficients of some shapes into one set of tables.
 
         Shardings whose bound of the goal is above ``at_most`` are shut: no choice inside them can
         be wanted.
         """
-        batches = {self._place[row][0] for row in rows}
-        if len(batches) > 1:
-            # Sharding columns differ from batch to batch: price the few shapes together again.
-            joined = Priced(self.instance, self.shapes, self.step_bound, self.memory_bound)
-            joined.price(rows)
-            return joined.tables(rows, at_most)
-        tables = self._batches[batches.pop()].take(
-            np.array([self._place[row][1] for row in rows])
-        )
-        able = np.stack([self.column_values(row) <= at_most for row in rows])
-        return tables.restrict(able)
+        batch = self._batch_of[rows[0]][0]
+        together = all(self._batch_of[row][0] == batch for row in rows)
+        if together and batch in self._kept:
+            tables = self._kept[batch].take(np.array([self._batch_of[row][1] for row in rows]))
+            able = np.stack([self.column_values(row, goal) <= at_most for row in rows])
+            return tables.restrict(able)
+        # Sharding columns differ from batch to batch: price the few shapes together.
+        tables = self.instance.cost.tables(self.shapes.take(np.array(rows)))
+        step, memory = refined_bounds(self.instance, tables)
+        value = goal_value(goal, step, memory, tables.shapes.held[:, None])
+        return tables.restrict(np.where(step == NEVER, NEVER, value) <= at_most)
 
 
 def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArray]:
     """Bound step and memory of each shape and sharding, (N, Z), over what keeps the limits.
 
     For every stage class the least of each quantity over the recomputations that keep memory and
-    communication; NEVER where there is none. Classes and quantities may choose apart what the model couples, so this is a
-    relaxation of what CP-SAT decides.
+    communication; NEVER where there is none. Classes and quantities may choose apart what the model
+    couples, so this is a relaxation of what CP-SAT decides.
     """
     fits = np.broadcast_to(tables.shardings.valid[:, None, None, :], tables.memory.shape)
-    if "memory" in instance.enabled:
+    if instance.holds("memory"):
         fits = fits & (tables.memory <= instance.cost.capacity_mib)
-    if "communication" in instance.enabled:
+    if instance.holds("communication"):
         fits = fits & _communicates(instance, tables)
     able = fits.any(axis=2)  # (N, 4, Z)
     present = tables.stages.count[:, :, None] > 0

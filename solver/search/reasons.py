@@ -21,9 +21,7 @@ RELAXABLE = tuple(name for name in LIMIT_NAMES if name != "batch_divisibility")
 """Limits that a user may lift; divisibility is a fact."""
 
 
-def why_nothing_fits(
-    instance: Instance, settings: SolverSettings, clock: Clock
-) -> tuple[str, ...]:
+def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock) -> tuple[str, ...]:
     """Name each limit that alone stands in the way, with need versus have."""
     if not build_space(instance.without(*RELAXABLE)).gpu_counts:
         return (_no_layout(instance),)
@@ -53,7 +51,9 @@ def _least(
 def _layout(priced: Priced, best: Decision) -> str:
     s = priced.shapes.row(best.row)
     axes = " ".join(
-        f"{name} {s[name.lower()]}" for name in ("TP", "PP", "CP", "EP", "DP") if s[name.lower()] > 1
+        f"{name} {s[name.lower()]}"
+        for name in ("TP", "PP", "CP", "EP", "DP")
+        if s[name.lower()] > 1
     )
     return f"{axes or 'one GPU'}, ZeRO {best.zero}, {s['gpus']} GPUs"
 

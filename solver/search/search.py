@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from ..cost.calibrated import Calibrated
 from ..cost.profile import FRAMEWORK_STACK, Profile, load_profile
+from ..cost.tables import CostModel
 from ..cost.textbook_model import Textbook, textbook_search
+from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem, Search
 from ..plan import Certificate, Plan, Result, Status
 from .assemble import plan_of
@@ -16,7 +19,7 @@ from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
 from .front import complete_front
-from .instance import Goal, Instance
+from .instance import SECONDS_PER_HOUR, Goal, Instance
 from .pricing import NEVER, Priced
 from .reasons import why_nothing_fits
 from .runners_up import recommended, runners_up
@@ -28,6 +31,9 @@ Progress = Callable[[float | None, float | None], None]
 
 LEAST_TOLERANCE = 0.02
 """Plans closer than 2 % are never told apart: the spread of repeated runs of one configuration."""
+
+BETWEEN_PLANS = 1 / 3
+"""Error between plans of one cluster over the error of a step: most of it is common to them."""
 
 TEXTBOOK_ERROR = 0.25
 """Expected error of the textbook account: utilisation is an input there, 35–45 % by its text."""
@@ -54,12 +60,10 @@ def instance_of(
     search = search or problem.search
     if problem.account.cost_model == "textbook":
         search = textbook_search(search)
-        cost: Textbook | Calibrated = Textbook(problem.job, group, limits, search, problem.account)
+        cost: CostModel = Textbook(problem.job, group, limits, search, problem.account)
     else:
         cost = Calibrated(problem.job, group, limits, search, profile_of(problem))
-    return Instance(
-        problem.job, group, limits, search, cost, goal or problem.objective.minimise
-    )
+    return Instance(problem.job, group, limits, search, cost, goal or problem.objective.minimise)
 
 
 def solve(
@@ -107,12 +111,14 @@ class _Solve:
     """One call of ``solve``: the space is priced once and searched several times."""
 
     def __init__(
-        self, problem: PlanningProblem, instance: Instance, settings: SolverSettings, clock: Clock
-    ) -> None:
+        self, problem: PlanningProblem, instance: Instance, settings: SolverSettings, clock: Clock,
+        twin: _Solve | None = None,
+    ) -> None:  # fmt: skip
         self.problem, self.instance, self.clock = problem, instance, clock
-        self.space: Space = build_space(instance)
-        self.priced = Priced.of(instance, self.space.shapes)
-        self.searcher = Searcher(instance, self.priced, settings, clock, Tally())
+        self.space: Space = twin.space if twin else build_space(instance)
+        self.priced: Priced = twin.priced if twin else Priced.of(instance, self.space.shapes)
+        tally = twin.searcher.tally if twin else Tally()
+        self.searcher: Searcher = Searcher(instance, self.priced, settings, clock, tally)
         self.bounds = self.searcher.bounds()
         self.rows = np.flatnonzero(self.bounds < NEVER)
         if isinstance(instance.cost, Calibrated):
@@ -126,7 +132,8 @@ class _Solve:
         """Search, break ties, then the runners-up, the recommendation and the front."""
         found = self.searcher.best(self.rows, self.bounds, NEVER)
         if progress is not None:
-            progress(self._unit(found.bound), self._unit(found.best and found.bound))
+            value = None if found.best is None else found.best.value(self.instance)
+            progress(self._unit(found.bound), self._unit(value))
         if found.best is None:
             return self._nothing(found)
         unique = self.searcher.unique(self.rows, self.bounds, found.best)
@@ -134,9 +141,7 @@ class _Solve:
         status: Status = "optimal" if found.proved and unique is not None else "feasible"
         more = runners_up(self.searcher, self.rows, self.bounds, best, top)
         decisions = [best, *more]
-        simple = recommended(
-            self.searcher, self.rows, self.bounds, best, self._tolerance()
-        )
+        simple = recommended(self.searcher, self.rows, self.bounds, best, self._tolerance())
         if simple not in decisions:
             decisions.append(simple)
         plans = tuple(self._plan(d, i + 1) for i, d in enumerate(decisions))
@@ -151,6 +156,7 @@ class _Solve:
             front=front,
             profile=self.profile,
             expected_error=self.error,
+            tolerance=self._tolerance(),
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
             certificate=self._certificate(found, best),
@@ -159,7 +165,7 @@ class _Solve:
 
     def _tolerance(self) -> float:
         chosen = self.problem.objective.tolerance
-        return max(self.error / 3, LEAST_TOLERANCE) if chosen is None else chosen
+        return max(self.error * BETWEEN_PLANS, LEAST_TOLERANCE) if chosen is None else chosen
 
     def _plan(self, decision: Decision, rank: int) -> Plan:
         return plan_of(self.instance, self.priced, decision, rank)
@@ -168,39 +174,36 @@ class _Solve:
         """Return the fastest plan beside the cheapest; its price says what speed costs."""
         if self.instance.goal != "cost":
             return None
-        other = _Solve(
-            self.problem, instance_of(self.problem, "time"), self.searcher.settings, self.clock
-        )
+        other = self._for_time()
         found = other.searcher.best(other.rows, other.bounds, NEVER)
         if found.best is None:
             return None
         unique = other.searcher.unique(other.rows, other.bounds, found.best)
         return other._plan(unique or found.best, 1)
 
+    def _for_time(self) -> _Solve:
+        """Return the same problem for the fastest plan, over the same priced shapes."""
+        instance = replace(self.instance, goal="time")
+        return _Solve(self.problem, instance, self.searcher.settings, self.clock, self)
+
     def _front(self) -> tuple[tuple[Plan, ...], bool]:
         if not self.problem.objective.pareto:
             return (), True
-        instance = self.instance
-        if instance.goal != "time":
-            other = _Solve(
-                self.problem, instance_of(self.problem, "time"), self.searcher.settings, self.clock
-            )
-            return other._front()
+        if self.instance.goal != "time":
+            return self._for_time()._front()
         points, proved = complete_front(self.searcher, self.rows, self.bounds)
         plans = (self._plan(point, i + 1) for i, point in enumerate(points))
         return tuple(plan.model_copy(update={"on_front": True}) for plan in plans), proved
 
     def _unit(self, value: int | None) -> float | None:
         """Return a goal's integer in seconds, USD (GPU-seconds without a price) or MiB."""
-        from ..cost.ticks import TICK_S  # noqa: PLC0415
-
         if value is None or value >= NEVER:
             return None
         if self.instance.goal == "memory":
             return float(value)
         price = self.instance.group.price_usd_per_gpu_hour
         if self.instance.goal == "cost" and price:
-            return value * TICK_S / 3600 * price
+            return value * TICK_S / SECONDS_PER_HOUR * price
         return value * TICK_S
 
     def _certificate(self, found: Found, best: Decision | None) -> Certificate:
@@ -238,6 +241,7 @@ class _Solve:
             front=(),
             profile=self.profile,
             expected_error=self.error,
+            tolerance=self._tolerance(),
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
             certificate=self._certificate(found, None),

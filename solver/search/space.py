@@ -84,7 +84,7 @@ def _degrees(instance: Instance, dropped: dict[str, int]) -> dict[str, IntArray]
     cp = _chosen(context.degrees(job.seq_len, most), search.cp)
     stages = min(model.layers, most)
     pp = _chosen(tuple(range(1, stages + 1)), search.pp)
-    if "max_stages" in instance.enabled:
+    if instance.holds("max_stages"):
         pp = pp[_drop(dropped, "max_stages", pp <= instance.limits.max_stages)]
     dp = np.array([d for d in divisors(job.global_batch) if d <= most], dtype=np.int64)
     grid = np.meshgrid(tp, cp, pp, dp, indexing="ij")
@@ -93,7 +93,7 @@ def _degrees(instance: Instance, dropped: dict[str, int]) -> dict[str, IntArray]
     keep = gpu_count_is_considered(instance, gpus)
     keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
     flat = {name: values[keep] for name, values in flat.items()}
-    if "tp_within_node" in instance.enabled and instance.limits.tp_within_node:
+    if instance.holds("tp_within_node"):
         inside = _drop(dropped, "tp_within_node", instance.tp_domains(flat["tp"]) == 1)
         flat = {name: values[inside] for name, values in flat.items()}
     return flat
@@ -131,7 +131,7 @@ def _with_virtual_stages(
             legal &= (pp > 1) & (microbatches % pp == 0)
         kept = {name: values[legal] for name, values in cut.items()}
         kept["vpp"] = virtual[legal]
-        if "bubble" in instance.enabled:
+        if instance.holds("bubble"):
             excess = instance.bubble_excess(kept["pp"], kept["vpp"], kept["microbatches"])
             inside = _drop(dropped, "bubble", excess <= 0)
             kept = {name: values[inside] for name, values in kept.items()}

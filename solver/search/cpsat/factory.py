@@ -29,14 +29,23 @@ class SolverSettings:
 def new_solver(settings: SolverSettings) -> cp_model.CpSolver:
     """Return a solver with the project's parameters.
 
-    ``presolve_inclusion_work_limit = 0`` is a matter of truth: with its default, ortools 9.15.6755
-    returns wrong optima as OPTIMAL on models like ours (google/or-tools issue 5293;
-    tests/search/test_presolve_bug.py holds a case). Tree search on the lower bound without linear
-    relaxation proves these small models fastest and without outliers.
+    Two of them are a matter of truth, for ortools 9.15.6755 proves wrong answers on models like
+    ours with its defaults:
+
+    - ``presolve_inclusion_work_limit = 0``: else wrong optima come back as OPTIMAL
+      (google/or-tools issue 5293; tests/search/test_presolve_bug.py holds a case);
+    - ``auto_detect_greater_than_at_least_one_of = False``: else a bound that holds under two
+      literals, one of them of an exactly-one, is taken to hold under neither, and feasible models
+      come back as INFEASIBLE (tests/search/test_detection_bug.py holds five constraints of it).
+
+    Tree search on the lower bound without linear relaxation proves these small models fastest and
+    without outliers. Ctrl-C belongs to the caller, not to CP-SAT.
     """
     solver = cp_model.CpSolver()
     parameters = solver.parameters
     parameters.presolve_inclusion_work_limit = 0
+    parameters.auto_detect_greater_than_at_least_one_of = False
+    parameters.catch_sigint_signal = False
     parameters.random_seed = settings.seed
     parameters.num_workers = settings.workers
     parameters.optimize_with_lb_tree_search = settings.workers == 1

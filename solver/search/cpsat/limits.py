@@ -21,14 +21,14 @@ Limit = Callable[[cp_model.CpModel, Instance, Tables, Variables, cp_model.IntVar
 def memory(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
-    """The worst GPU needs at most the usable memory less the headroom."""
+    """Keep the need of the worst GPU within usable memory less the headroom."""
     model.add(v.memory <= instance.cost.capacity_mib).only_enforce_if(on)
 
 
 def communication(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
-    """Communication on the busiest stage is at most a share of its compute."""
+    """Keep communication on the busiest stage within a share of its compute."""
     allowance = instance.allowance(tables.compute)
     for row, shape in enumerate(v.shape):
         model.add(v.communication <= int(allowance[row])).only_enforce_if(on, shape)
@@ -37,7 +37,7 @@ def communication(
 def bubble(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
-    """(p - 1) / (v m + p - 1) is at most the limit."""
+    """Keep (p - 1) / (v m + p - 1) within the limit."""
     shapes = tables.shapes
     excess = instance.bubble_excess(shapes.pp, shapes.vpp, shapes.microbatches)
     _of_shape(model, v, excess, 0, on)
@@ -46,35 +46,35 @@ def bubble(
 def tp_within_node(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
-    """A tensor-parallel group touches one node (or NVLink domain) only."""
+    """Keep a tensor-parallel group in one node (or NVLink domain)."""
     _of_shape(model, v, instance.tp_domains(tables.shapes.tp), 1, on)
 
 
 def max_stages(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
-    """The pipeline has at most so many stages."""
+    """Keep the pipeline within so many stages."""
     _of_shape(model, v, tables.shapes.pp, instance.limits.max_stages, on)
 
 
 def deadline(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
-    """All steps end before the deadline."""
+    """Keep all steps before the deadline."""
     model.add(v.step <= instance.longest_step).only_enforce_if(on)
 
 
 def budget(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
-    """All GPU hours held cost at most the budget."""
+    """Keep the cost of all GPU-hours held within the budget."""
     model.add(v.gpu_time <= instance.most_gpu_ticks).only_enforce_if(on)
 
 
 def batch_divisibility(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
-    """Micro-batch × micro-batches × DP is the global batch."""
+    """Keep micro-batch × micro-batches × DP equal to the global batch."""
     shapes = tables.shapes
     left = instance.batch_remainder(shapes.dp, shapes.micro_batch, shapes.microbatches)
     _of_shape(model, v, abs(left), 0, on)

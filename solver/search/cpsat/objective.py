@@ -36,7 +36,8 @@ def _axes(tables: Tables, v: Variables) -> Expression:
         for j in range(len(s))
     ]
     hybrid = [v.sharding[z] for z in v.sharding if tables.shardings.replicas[0, z] > 1]
-    return cp_model.LinearExpr.weighted_sum(v.shape, of_shape) + sum(hybrid)
+    literals, weights = [*v.shape, *hybrid], [*of_shape, *(1 for _ in hybrid)]
+    return cp_model.LinearExpr.weighted_sum(literals, weights)
 
 
 def _order(tables: Tables, v: Variables) -> Expression:
@@ -61,9 +62,10 @@ def _order(tables: Tables, v: Variables) -> Expression:
         int(tables.shardings.zero[0, z]) * zero_digit + replica_rank[-int(replicas[z])]
         for z in columns
     ]
-    code: Expression = cp_model.LinearExpr.weighted_sum(v.shape, of_shape)
-    code += cp_model.LinearExpr.weighted_sum([v.sharding[z] for z in columns], of_sharding)
-    for group, literals in enumerate(v.recompute):
+    literals = [*v.shape, *(v.sharding[z] for z in columns)]
+    weights = [*of_shape, *of_sharding]
+    for group, choices in enumerate(v.recompute):
         weight = recompute_digit * kinds ** (groups - 1 - group)
-        code += cp_model.LinearExpr.weighted_sum(literals, [k * weight for k in range(kinds)])
-    return code
+        literals += choices
+        weights += [k * weight for k in range(kinds)]
+    return cp_model.LinearExpr.weighted_sum(literals, weights)

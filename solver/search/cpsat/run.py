@@ -52,9 +52,7 @@ class ModelError(RuntimeError):
     """CP-SAT refused the model: a fault of this program, not of the input."""
 
 
-def _build(
-    instance: Instance, tables: Tables, at_most: int
-) -> tuple[cp_model.CpModel, Variables]:
+def _build(instance: Instance, tables: Tables, at_most: int) -> tuple[cp_model.CpModel, Variables]:
     model = cp_model.CpModel()
     longest = min(at_most, MAX_TICKS) if instance.goal == "time" else MAX_TICKS
     v = declare(model, tables, longest)
@@ -62,7 +60,7 @@ def _build(
     for limit in LIMITS:
         on = model.new_bool_var(limit.__name__)
         limit(model, instance, tables, v, on)
-        model.add(on == (limit.__name__ in instance.enabled))
+        model.add(on == (instance.holds(limit.__name__)))
     model.add(goal_expression(instance.goal, v) <= at_most)
     return model, v
 
@@ -94,7 +92,7 @@ def break_ties(
     model, v = _build(instance, tables, value)
     answer = ChunkAnswer("infeasible", None, None, None, value)
     for rule in tie_breaks(instance.goal, tables, v):
-        model.clear_objective()
+        model.clear_objective()  # type: ignore[no-untyped-call]  # untyped in ortools 9.15
         model.minimize(rule)
         solver = new_solver(settings)
         status = _status(model, solver)

@@ -71,8 +71,7 @@ def declare(model: cp_model.CpModel, tables: Tables, longest_step: int) -> Varia
     return Variables(
         shape=[model.new_bool_var(f"shape[{j}]") for j in range(rows)],
         recompute=[
-            [model.new_bool_var(f"recompute[{g},{k}]") for k in range(kinds)]
-            for g in range(GROUPS)
+            [model.new_bool_var(f"recompute[{g},{k}]") for k in range(kinds)] for g in range(GROUPS)
         ],
         sharding={z: model.new_bool_var(f"sharding[{z}]") for z in columns},
         pace=model.new_int_var(0, int(tables.pace.max()), "pace"),

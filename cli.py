@@ -1,0 +1,299 @@
+"""The command line: reads flags, calls the library, prints, exits; computes nothing.
+
+Results go to stdout, notes and errors to stderr. Exit codes (docs/exit-codes.md): 0 plan, 1 bug,
+2 bad input, 3 proved infeasible, 4 no plan in time, 5 not proved under --require-optimal, 6 a
+broken limit, 130 interrupted, 141 nobody reads stdout. Imports wait until a command needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from solver.job.settings import SETTINGS, nested
+
+if TYPE_CHECKING:
+    from solver.job.job import PlanningProblem
+    from solver.report import Report
+
+BUG, BAD_INPUT, INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 1, 2, 3, 4, 5, 6
+INTERRUPTED, NO_READER = 130, 141
+EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
+FORMATS = ("table", "json", "jsonl", "csv", "md")
+LOCAL_PROBLEM = "shardplan.yaml"
+DEBUG = "SHARDPLAN_DEBUG"
+LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
+
+
+@dataclass(frozen=True)
+class Out:
+    """Where and how a command prints."""
+
+    form: str
+    width: int | None
+    color: str
+    quiet: bool
+    verbose: int
+
+    def show(self, report: Report) -> None:
+        """Print a report on stdout."""
+        from solver.report import render
+
+        at_terminal = sys.stdout.isatty()
+        columns = shutil.get_terminal_size().columns if at_terminal else None
+        auto = at_terminal and not os.environ.get("NO_COLOR")
+        color = auto if self.color == "auto" else self.color == "always"
+        text = render(report, self.form, width=self.width or columns, color=color)
+        click.echo(text, nl=False, color=color)
+
+    def note(self, text: str) -> None:
+        """Print a line on stderr unless --quiet."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+
+class Command(click.Command):
+    """A command with the output flags, whose every failure has an exit code and no traceback."""
+
+    def __init__(self, *args: Any, forms: tuple[str, ...] = FORMATS, **given: Any) -> None:
+        output = (
+            click.Option(["--format", "form"], type=click.Choice(forms), default=forms[0],
+                         show_default=True, help="Form of the result."),
+            click.Option(["--width"], type=click.IntRange(20, 10_000), help="Columns of a table."),
+            click.Option(["--color"], type=click.Choice(("auto", "always", "never")),
+                         default="auto", show_default=True, help="Styles; auto heeds NO_COLOR."),
+            click.Option(["-q", "--quiet"], is_flag=True, help="No notes on stderr."),
+            click.Option(["-v", "--verbose"], count=True, help="-vv shows where a bug is."),
+        )  # fmt: skip
+        super().__init__(*args, **{**given, "params": [*given["params"], *output]})
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        ctx.obj = Out(**{key: ctx.params.pop(key) for key in Out.__dataclass_fields__})
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(NO_READER)
+        except Exception as error:  # a bug is reported, never shown as a traceback
+            ctx.exit(_failed(ctx.obj, error))
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
+def _failed(out: Out, error: Exception) -> int:
+    from topology.errors import InputError
+
+    if isinstance(error, InputError):
+        click.echo(str(error), err=True)
+        if out.form == "json":
+            from solver.report.faults import errors_json
+
+            click.echo(errors_json(error), nl=False)
+        return BAD_INPUT
+    if os.environ.get(DEBUG) or out.verbose > 1:
+        traceback.print_exception(error)
+    text = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
+    click.echo(f"{text}. A bug: please report it with the input ({DEBUG}=1: where).", err=True)
+    return BUG
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def problem_params() -> list[click.Parameter]:
+    """Return the PROBLEM argument and one flag for each field that a flag may replace."""
+    argument = click.Argument(["problem"], required=False, metavar="[PROBLEM.yaml]")
+    flags = [
+        click.Option([_flag(s.name)], type=s.kind, is_flag=s.kind is bool, default=None,
+                     metavar=s.example or None, help=s.meaning)
+        for s in SETTINGS
+    ]  # fmt: skip
+    return [argument, *flags]
+
+
+def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
+    """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example."""
+    from solver.job.read import example_path, parse_problem
+    from solver.report.stored import read_problem_or_plan
+
+    used = {s.field: s.name for s in SETTINGS if given.get(s.name) is not None}
+    overrides = nested({field: given[name] for field, name in used.items()})
+    flags = {field: _flag(name) for field, name in used.items()}
+    local = Path(LOCAL_PROBLEM).is_file()
+    if path is None and not local and {"model", "cluster"} <= used.keys():
+        return parse_problem("", overrides=overrides, flags=flags)
+    if path is None:
+        example = "the packaged example, Llama-3-70B on 64 H100"
+        out.note(f"no PROBLEM.yaml given: {f'./{LOCAL_PROBLEM}' if local else example}")
+    found = LOCAL_PROBLEM if local else example_path()
+    return read_problem_or_plan(found if path is None else path, overrides, flags)
+
+
+@click.group(cls=Group, context_settings={"max_content_width": 100})
+@click.version_option(package_name="shardplan")
+def main() -> None:
+    """Find the proven-best way to split the training of a large model over GPUs."""
+
+
+SOLVE_FLAGS = (
+    click.Option(["--time-limit"], metavar="60s", help="Stop the search after this."),
+    click.Option(["--workers"], type=click.IntRange(1, 256), default=1, show_default=True,
+                 help="CP-SAT threads; with 1 the same input gives the same bytes."),
+    click.Option(["--seed"], type=click.IntRange(0, LARGEST_SEED), default=0, show_default=True,
+                 help="Random seed of CP-SAT."),
+    click.Option(["--require-optimal"], is_flag=True, help="Exit 5 where nothing is proved."),
+    click.Option(["-o", "--output"], type=click.Path(), help="Write the plan JSON to a file."),
+    click.Option(["--stats"], type=click.Path(), help="Write timings as JSON to a file."),
+)  # fmt: skip
+
+
+@main.command("solve", params=[*problem_params(), *SOLVE_FLAGS])
+@click.version_option(package_name="shardplan")
+@click.pass_obj
+def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Find the best plan and prove it.
+
+    Without PROBLEM.yaml it takes ./shardplan.yaml, or the flags alone (--model and --cluster), or
+    the packaged example. A flag replaces the value of the file.
+    """
+    from solver.job.named import seconds
+    from solver.report.files import write_whole
+    from solver.report.plans import Run, plans_report
+    from solver.report.render import to_json
+
+    limit = seconds(given["time_limit"], "--time-limit")
+    asked, started = _read(out, problem, given), time.perf_counter()
+    from solver.search.search import solve
+
+    seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
+    result = solve(asked, seed=seed, workers=workers, time_limit_s=limit)
+    spent: dict[str, Any] = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
+    report = plans_report(asked, result, Run(seed, workers, spent["solve_s"]))
+    if given["output"]:
+        write_whole(given["output"], to_json(report.data))
+    if given["stats"]:
+        spent["certificate"] = result.certificate.model_dump()
+        write_whole(given["stats"], to_json(spent))
+    out.show(report)
+    if not result.plans and out.form in ("csv", "jsonl"):
+        out.note("\n".join(("no plan", *result.reasons)))
+    unproved = result.status == "feasible" and given["require_optimal"]
+    sys.exit(UNPROVED if unproved else EXIT[result.status])
+
+
+def layout_params() -> list[click.Parameter]:
+    """Return the flags of a command that looks at one layout."""
+    text = "e.g. tp=8,pp=4,dp=2,zero=1,micro_batch=1,recompute=full; dp fills the cluster."
+    layout = click.Option(["--layout"], metavar="tp=8,…", help=text)
+    text = "Which plan, where PROBLEM.yaml is a plan JSON that solve -o wrote."
+    rank = click.Option(["--rank"], type=click.IntRange(1), default=1, show_default=True, help=text)
+    return [*problem_params(), layout, rank]
+
+
+def _layout(out: Out, path: str | None, given: Mapping[str, Any]) -> tuple[PlanningProblem, Any]:
+    """Read the problem and the layout, from a flag or from a plan JSON."""
+    from solver.layout_check import LayoutRequest
+    from solver.report.layouts import parse_layout
+    from solver.report.stored import stored_layout
+
+    text, rank = given["layout"], given["rank"]
+    values = stored_layout(path, rank) if text is None else parse_layout(text)
+    return _read(out, path, given), LayoutRequest(**values)
+
+
+@main.command("check", params=layout_params())
+@click.pass_obj
+def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Estimate one layout and judge every limit; exit 6 where one is broken."""
+    from solver.layout_check import check
+    from solver.report.checked import broken, check_report
+
+    asked, layout = _layout(out, problem, given)
+    plan = check(asked, layout)
+    out.show(check_report(asked, plan))
+    sys.exit(BROKEN_LIMIT if broken(plan) else 0)
+
+
+@main.command("memory", params=layout_params())
+@click.pass_obj
+def memory_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Itemise the memory of one GPU of each stage of a layout."""
+    from solver.layout_check import check
+    from solver.report.checked import memory_report
+
+    asked, layout = _layout(out, problem, given)
+    out.show(memory_report(asked, check(asked, layout)))
+
+
+@main.command("ledger", params=layout_params())
+@click.pass_obj
+def ledger_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Write the textbook account of one layout out, every formula with its numbers."""
+    from solver.cost.ledger import ledger
+    from solver.cost.ledger.adapter import textbook_inputs
+    from solver.report.ledger import ledger_report
+
+    asked, layout = _layout(out, problem, given)
+    out.show(ledger_report(ledger(textbook_inputs(asked, layout.model_dump()))))
+
+
+def look_up(
+    group: click.Group, name: str, target: str, text: str, *params: click.Parameter,
+    forms: tuple[str, ...] = FORMATS,
+) -> None:  # fmt: skip
+    """Add a command that shows what ``module:function`` of solver.report says of its params."""
+
+    def show(out: Out, /, **given: Any) -> None:
+        module, _, function = target.partition(":")
+        out.show(getattr(importlib.import_module(f"solver.report.{module}"), function)(**given))
+
+    callback = click.pass_obj(show)
+    group.add_command(Command(name, callback=callback, params=[*params], help=text, forms=forms))
+
+
+models = Group("models", help="Known models, and models of your own.")
+hardware = Group("hardware", help="Known GPUs.")
+topology = Group("topology", help="Clusters as the planner sees them.")
+SEQ_LEN = click.Option(["--seq-len"], type=click.IntRange(1, 10**8), default=4096,
+                       show_default=True, help="Sequence length of the FLOPs.")  # fmt: skip
+WHAT = click.Argument(["what"], type=click.Choice(("problem", "plan")))
+MODEL, CONFIG, GPU, CLUSTER = (click.Argument([n]) for n in ("model", "config", "gpu", "cluster"))
+YAML, GRAPHS = ("yaml", "json"), ("tree", *FORMATS, "dot", "graphml")
+SHOW_MODEL = "Show the parameters by block and the FLOPs of an id or a Hugging Face config.json."
+IMPORT = "Turn a Hugging Face config.json into the model section of a problem file."
+LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
+look_up(models, "list", "catalogue:list_models", "List the known models.")
+look_up(models, "show", "catalogue:show_model", SHOW_MODEL, MODEL, SEQ_LEN)
+look_up(models, "import", "catalogue:import_model", IMPORT, CONFIG, forms=YAML)
+look_up(hardware, "list", "catalogue:list_hardware", "List the known GPUs.")
+look_up(hardware, "show", "catalogue:show_hardware", "Show figures with their sources.", GPU)
+look_up(topology, "show", "machine:show_topology", LEVELS, CLUSTER, forms=GRAPHS)
+look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
+for group in (models, hardware, topology):
+    main.add_command(group)
+
+
+def solve_main() -> None:
+    """Run the solve command, the console script ``solve``."""
+    solve_command.main(prog_name="solve")

@@ -1,0 +1,124 @@
+"""The lines above a table of plans: problem, cluster, limits, profile, solver."""
+
+from __future__ import annotations
+
+from topology.cluster import NodeGroup
+from topology.units import show_bandwidth, show_bytes, show_count, show_seconds, show_usd
+
+from ..cost.profile import FRAMEWORK_STACK, load_profile
+from ..job.job import Limits, PlanningProblem
+from ..plan import Certificate, Result
+from .cells import percent, percent1
+
+
+def problem_lines(problem: PlanningProblem) -> tuple[tuple[str, str], ...]:
+    """Describe what is planned, on what, within which limits and by which account."""
+    return (
+        ("Problem", _job(problem)),
+        ("Cluster", " + ".join(map(_group, problem.cluster.groups))),
+        ("Limits", _limits(problem.limits)),
+        ("Account", account(problem)),
+    )
+
+
+def _job(problem: PlanningProblem) -> str:
+    job, model = problem.job, problem.job.transformer
+    counts = model.parameters()
+    active = f" ({show_count(counts.active)} active)" if counts.active != counts.total else ""
+    parts = [
+        model.name,
+        f"{show_count(counts.total)} parameters{active}",
+        f"{model.layers} layers",
+        f"h {model.hidden}",
+        f"seq {job.seq_len}",
+        f"global batch {job.global_batch:,} seqs ({show_count(job.step_tokens)} tok)",
+        job.recipe.precision,
+    ]
+    if job.tokens is not None:
+        parts.append(f"{show_count(job.tokens)} tokens in {job.steps:,} steps")
+    return " · ".join(parts)
+
+
+def _group(group: NodeGroup) -> str:
+    assumed = {name for name, _, _ in group.assumptions}
+
+    def star(name: str) -> str:
+        return "*" if name in assumed else ""
+
+    gpu = group.gpu
+    parts = [f"{group.nodes:,} nodes × {group.gpus_per_node} {gpu.name}{star('gpus_per_node')}"]
+    if group.nvlink_domain > 1:
+        width = "" if group.nvlink_domain == group.gpus_per_node else f" over {group.nvlink_domain}"
+        parts.append(f"NVLink {show_bandwidth(group.nvlink_bytes_per_s)}{star('intra')}{width}")
+    else:
+        parts.append(f"PCIe {show_bandwidth(gpu.pcie_bytes_per_s)}*, no NVLink")
+    if group.nodes > 1:
+        parts.append(f"network {show_bandwidth(group.inter_bytes_per_s)}{star('inter')} per GPU")
+    if group.oversubscription > 1:
+        parts.append(f"oversubscribed {group.oversubscription:g}:1")
+    spec = "" if gpu.usable_measured else " (spec, assumed)"
+    usable = f"usable {show_bytes(gpu.usable_bytes, binary=True)}{star('usable_memory')}{spec}"
+    parts.append(usable)
+    if group.price_usd_per_gpu_hour is not None:
+        given = "" if group.price_source == "given" else "*"
+        parts.append(f"${group.price_usd_per_gpu_hour:.2f}{given} per GPU-hour")
+    if not gpu.training_measured:
+        parts.append("unmeasured: no training run of this GPU is known")
+    return " · ".join(parts)
+
+
+def _limits(limits: Limits) -> str:
+    metric = "exposed" if limits.comm_metric == "exposed" else "total"
+    parts = [
+        f"memory headroom {percent(limits.mem_headroom)}",
+        f"bubble ≤ {percent(limits.max_bubble)}",
+        f"{metric} communication ≤ {percent(limits.max_comm)} of compute",
+        "TP within a node" if limits.tp_within_node else "TP across nodes allowed",
+        f"≤ {limits.max_stages} stages",
+    ]
+    if limits.deadline_s is not None:
+        parts.append(f"within {show_seconds(limits.deadline_s)}")
+    if limits.budget_usd is not None:
+        parts.append(f"at most {show_usd(limits.budget_usd)}")
+    return " · ".join(parts)
+
+
+def account(problem: PlanningProblem) -> str:
+    """Name the cost model, its profile and its expected error."""
+    given = problem.account
+    if given.cost_model == "textbook":
+        charged = "charged at 1/3" if given.charge_recompute else "not charged"
+        memory = show_bytes(problem.cluster.groups[0].gpu.memory_bytes)
+        return (
+            f"textbook · MFU {percent(given.mfu)} taken as given · recomputation {charged} · "
+            f"{memory} of the data sheet · all communication counted"
+        )
+    stack = given.profile or FRAMEWORK_STACK[problem.framework]
+    profile = load_profile(stack, problem.cluster.groups[0].gpu.id)
+    error = f"expected error of a step {percent(profile.stack.expected_error)}"
+    measured = "" if profile.measured else " · unmeasured GPU: rates are those of others"
+    return f"calibrated · profile {profile.name} · {error}{measured}"
+
+
+def solver_line(result: Result, seed: int, workers: int, seconds: float | None) -> str:
+    """Say what was looked at and how sure the answer is."""
+    certificate = result.certificate
+    parts = [
+        f"{certificate.shapes:,} shapes → {certificate.opened:,} opened in "
+        f"{certificate.models:,} models → {len(result.plans)} shown",
+        f"{result.status.upper()}{_gap(certificate)}",
+        f"seed {seed}, {workers} worker{'s' if workers > 1 else ''}",
+    ]
+    if seconds is not None:
+        parts.append(show_seconds(seconds))
+    return " · ".join(parts)
+
+
+def _gap(certificate: Certificate) -> str:
+    return "" if certificate.gap is None else f" (gap {percent1(certificate.gap)})"
+
+
+def dropped_line(certificate: Certificate) -> str:
+    """Say which limits excluded how many shapes, most first; empty where none did."""
+    ranked = sorted(certificate.dropped.items(), key=lambda item: (-item[1], item[0]))
+    return " · ".join(f"{name} {number:,}" for name, number in ranked if number)

@@ -1,0 +1,101 @@
+"""A plan as one flat row, and the columns that show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.units import DAY
+
+from ..plan import Plan
+from .blocks import Column
+from .cells import count, dash_one, figures, gigabytes, percent, percent1, usd
+from .layouts import layout_text
+
+WINNER, ADVISED, CLOSE = "▶", "★", "≈"
+
+
+def plan_record(plan: Plan) -> dict[str, Any]:
+    """Return what csv and jsonl say about a plan; units in the names."""
+    layout, batch, estimate, cost = plan.layout, plan.batch, plan.estimate, plan.cost
+    worst = next(s.memory for s in estimate.stages if s.index == estimate.worst_stage)
+    return {
+        "rank": plan.rank,
+        "gpus": plan.gpus,
+        "nodes": plan.nodes,
+        "gpus_held": plan.gpus_held,
+        "tp": layout.tp,
+        "pp": layout.pp,
+        "vpp": layout.vpp,
+        "cp": layout.cp,
+        "ep": layout.ep,
+        "etp": layout.etp,
+        "dp": layout.dp,
+        "dp_replicate": layout.dp_replicate,
+        "dp_shard": layout.dp_shard,
+        "zero": layout.zero,
+        "micro_batch": batch.micro_batch,
+        "microbatches": batch.microbatches,
+        "recompute": plan.recompute,
+        "layout": layout_text(plan),
+        "peak_bytes": estimate.peak_bytes,
+        "limit_bytes": worst.limit_bytes,
+        "usable_bytes": worst.usable_bytes,
+        "verdict": estimate.verdict,
+        "bubble_fraction": estimate.bubble_fraction,
+        "communication_ratio": estimate.communication_ratio,
+        "step_s": estimate.time.step_s,
+        "mfu": estimate.time.mfu,
+        "hfu": estimate.time.hfu,
+        "tokens_per_s_per_gpu": estimate.time.tokens_per_s_per_gpu,
+        "wall_clock_s": cost.wall_clock_s,
+        "gpu_hours": cost.gpu_hours,
+        "usd": cost.usd,
+        "usd_per_million_tokens": cost.usd_per_million_tokens,
+        "axes": plan.axes,
+        "on_front": plan.on_front,
+    }
+
+
+def plan_row(plan: Plan, mark: str) -> dict[str, Any]:
+    """Return a plan's record with the cells that people read."""
+    record = plan_record(plan)
+    layout = plan.layout
+    degrees = (layout.tp, layout.pp, layout.cp, layout.dp)
+    factors = "×".join(str(d) for d in degrees if d > 1)
+    return {
+        **record,
+        "mark": mark,
+        "gpus_cell": f"{plan.gpus:,} (={factors})" if "×" in factors else f"{plan.gpus:,}",
+        "shard_cell": f"{layout.dp_replicate} × {layout.dp_shard}",
+        "memory_cell": f"{gigabytes(record['peak_bytes'])}/{gigabytes(record['limit_bytes'])}",
+        "days": plan.cost.wall_clock_s / DAY,
+    }
+
+
+def plan_columns(*, whole_run: bool, priced: bool) -> tuple[Column, ...]:
+    """Return the columns; days and cost where the problem has tokens and a price."""
+    columns = [
+        Column("mark", "", align="left"),
+        Column("rank", "#", count),
+        Column("gpus_cell", "GPUs", align="left"),
+        Column("tp", "TP", dash_one, usual="–"),
+        Column("pp", "PP", dash_one, usual="–"),
+        Column("vpp", "VPP", dash_one, usual="–"),
+        Column("cp", "CP", dash_one, usual="–"),
+        Column("ep", "EP", dash_one, usual="–"),
+        Column("shard_cell", "DP×shard"),
+        Column("zero", "ZeRO", count),
+        Column("micro_batch", "µB", count),
+        Column("microbatches", "GA", count),
+        Column("recompute", "recompute", align="left"),
+        Column("memory_cell", "mem GB"),
+        Column("bubble_fraction", "bubble", percent),
+        Column("communication_ratio", "comm", percent),
+        Column("step_s", "step s", figures),
+        Column("mfu", "MFU", percent1),
+    ]
+    if whole_run:
+        columns.append(Column("days", "days", figures))
+    if priced:
+        columns.append(Column("usd", "cost $" if whole_run else "$ a step", usd))
+    return tuple(columns)

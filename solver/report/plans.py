@@ -1,0 +1,229 @@
+"""The answer of ``solve``: the table of plans, the front, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from topology.units import show_bytes, show_seconds, show_usd
+
+from ..job.job import PlanningProblem
+from ..plan import Plan, Result
+from .blocks import Block, Facts, Plain, Report, Sheet
+from .cells import gigabytes, percent
+from .header import dropped_line, problem_lines, solver_line
+from .layouts import layout_text
+from .plan_rows import ADVISED, CLOSE, WINNER, plan_columns, plan_record, plan_row
+from .resolved import PLAN_SCHEMA, assumptions, problem_data, problem_sha256, tool_version
+from .scatter import scatter
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a result was made; ``seconds`` is for people only and never enters the JSON."""
+
+    seed: int = 0
+    workers: int = 1
+    seconds: float | None = None
+
+
+def plans_report(problem: PlanningProblem, result: Result, run: Run | None = None) -> Report:
+    """Report a result in every form."""
+    run = run or Run()
+    shown = result.front if problem.objective.pareto and result.front else result.plans
+    blocks = [_header(problem, result, run), *_answer(problem, result)]
+    taken = assumptions(problem)
+    if taken:
+        rows = tuple((f"* {a['field']}", f"{a['value']} · {a['source']}") for a in taken)
+        blocks.append(Facts(rows, "Taken, not given"))
+    return Report(
+        blocks=tuple(blocks),
+        data=plans_data(problem, result),
+        records=tuple(_record(plan, result) for plan in shown),
+    )
+
+
+def plans_data(problem: PlanningProblem, result: Result) -> dict[str, Any]:
+    """Return the plan JSON: the result, the problem that it answers, and what was assumed."""
+    return {
+        **result.model_dump(mode="json"),
+        "schema": PLAN_SCHEMA,
+        "tool_version": tool_version(),
+        "problem_sha256": problem_sha256(problem),
+        "problem": problem_data(problem),
+        "assumptions": assumptions(problem),
+    }
+
+
+def _record(plan: Plan, result: Result) -> dict[str, Any]:
+    advised = _identity(plan) == _advised(result)
+    return {**plan_record(plan), "recommended": advised, "measured": result.measured}
+
+
+def _header(problem: PlanningProblem, result: Result, run: Run) -> Facts:
+    solver = ("Solver", solver_line(result, run.seed, run.workers, run.seconds))
+    return Facts((*problem_lines(problem), solver))
+
+
+def _answer(problem: PlanningProblem, result: Result) -> list[Block]:
+    if not result.plans:
+        return [_no_plan(result)]
+    blocks: list[Block] = []
+    if problem.objective.pareto and result.front:
+        blocks += _front(problem, result)
+    blocks.append(_plan_sheet(problem, result.plans, result, "Plans"))
+    blocks.append(_legend(problem, result))
+    blocks.append(Facts(_why(result.plans[0], result), f"Plan {result.plans[0].rank}"))
+    if result.fastest is not None:
+        blocks.append(Facts((("Fastest", _beside(result.fastest, result.plans[0])),)))
+    if result.notes:
+        blocks.append(Facts(tuple(("•", note) for note in result.notes), "Notes"))
+    return blocks
+
+
+def _no_plan(result: Result) -> Facts:
+    if result.status == "infeasible":
+        title = "× No plan fits: proved infeasible"
+    else:
+        title = "× No plan found within the time limit; nothing is proved"
+    rows = [("╰─▶" if number == 0 else "", why) for number, why in enumerate(result.reasons)]
+    dropped = dropped_line(result.certificate)
+    if dropped:
+        rows.append(("excluded", dropped))
+    rows += [("hint", note) for note in result.notes]
+    return Facts(tuple(rows), title)
+
+
+def _goal(plan: Plan, result: Result) -> float:
+    if result.objective == "cost" and plan.cost.usd is not None:
+        return plan.cost.usd
+    return plan.cost.wall_clock_s
+
+
+def _plan_sheet(
+    problem: PlanningProblem, plans: tuple[Plan, ...], result: Result, title: str
+) -> Sheet:
+    close = _goal(result.plans[0], result) * (1 + result.tolerance)
+    best, advised = _identity(result.plans[0]), _advised(result)
+    rows, styles = [], []
+    for plan in plans:
+        first, simple = _identity(plan) == best, _identity(plan) == advised
+        near = _goal(plan, result) <= close
+        mark = (WINNER if first else CLOSE if near else "") + (ADVISED if simple else "")
+        rows.append(plan_row(plan, mark))
+        styles.append("bold green" if first else "bold" if simple else "" if near else "dim")
+    run = any(plan.cost.steps is not None for plan in plans)
+    priced = any(plan.cost.usd is not None for plan in plans)
+    columns = plan_columns(whole_run=run, priced=priced)
+    return Sheet(columns, tuple(rows), title, tuple(styles))
+
+
+def _identity(plan: Plan) -> tuple[object, ...]:
+    """Return what makes two plans the same one; ranks differ between plans and front."""
+    return plan.gpus, plan.layout, plan.batch, plan.recompute
+
+
+def _advised(result: Result) -> tuple[object, ...] | None:
+    found = (plan for plan in result.plans if plan.rank == result.recommended)
+    return next((_identity(plan) for plan in found), None)
+
+
+def _legend(problem: PlanningProblem, result: Result) -> str:
+    near = percent(result.tolerance)
+    metric = "exposed" if problem.limits.comm_metric == "exposed" else "all"
+    parts = (
+        f"{WINNER} optimum",
+        f"{ADVISED} recommended: fewest axes within {near}",
+        f"{CLOSE} within {near}: equal for this profile",
+        "DP×shard = replicas × shard group",
+        "µB micro-batch",
+        "GA gradient accumulation steps",
+        f"comm {metric} communication over compute",
+    )
+    return " · ".join(parts)
+
+
+def _why(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
+    layout, batch = plan.layout, plan.batch
+    dropped = dropped_line(result.certificate)
+    return (
+        ("Layout", layout_text(plan)),
+        (
+            "GPUs",
+            f"{plan.gpus:,} = TP {layout.tp} × PP {layout.pp} × CP {layout.cp} × DP {layout.dp}; "
+            f"{batch.global_sequences:,} seqs = µB {batch.micro_batch} × GA {batch.microbatches:,} "
+            f"× DP {layout.dp}",
+        ),
+        ("Memory", memory_line(plan)),
+        ("Step", step_line(plan)),
+        *((("Excluded", f"shapes by limit: {dropped}"),) if dropped else ()),
+    )
+
+
+def _beside(plan: Plan, cheapest: Plan) -> str:
+    if _identity(plan) == _identity(cheapest):
+        return "the cheapest plan is the fastest one too"
+    price = ""
+    if plan.cost.usd is not None and cheapest.cost.usd:
+        ratio = plan.cost.usd / cheapest.cost.usd
+        price = f" for {show_usd(plan.cost.usd)}, {ratio:.2f} × the cheapest"
+    wall = show_seconds(plan.cost.wall_clock_s)
+    return f"{layout_text(plan)} on {plan.gpus:,} GPUs: {wall}{price}"
+
+
+def memory_line(plan: Plan) -> str:
+    """Write the worst stage's memory as a sum."""
+    estimate = plan.estimate
+    memory = next(s.memory for s in estimate.stages if s.index == estimate.worst_stage)
+    names = (
+        "weights", "gradients", "optimizer", "activations", "logits", "buffers", "reserve",
+    )  # fmt: skip
+    parts = [(name, getattr(memory, f"{name}_bytes")) for name in names]
+    total = " + ".join(f"{name} {gigabytes(size)}" for name, size in parts if size > 0)
+    return (
+        f"{total} = {gigabytes(memory.total_bytes)} GB on stage {estimate.worst_stage}; limit "
+        f"{show_bytes(memory.limit_bytes)} of {show_bytes(memory.usable_bytes)}: {memory.verdict}"
+    )
+
+
+_INVISIBLE = 1e-5
+"""Parts of a step below this share are roundings of the search's integers."""
+
+
+def step_line(plan: Plan) -> str:
+    """Write the step as the sum of its parts, hidden communication beside it."""
+    time = plan.estimate.time
+    visible = time.step_s * _INVISIBLE
+    parts = [
+        ("compute", time.compute_s),
+        ("recomputation", time.recompute_s),
+        ("bubble", time.bubble_s),
+        *((f"exposed {axis.upper()}", part.exposed_s) for axis, part in _used(plan)),
+        ("optimizer", time.optimizer_s),
+        ("overhead", time.overhead_s),
+    ]
+    total = " + ".join(f"{name} {show_seconds(part)}" for name, part in parts if part > visible)
+    hidden = [
+        f"{axis.upper()} {show_seconds(part.total_s - part.exposed_s)}"
+        for axis, part in _used(plan)
+        if part.total_s > part.exposed_s
+    ]
+    behind = f"; hidden behind compute: {', '.join(hidden)}" if hidden else ""
+    return f"{total} = {show_seconds(time.step_s)}{behind}"
+
+
+def _used(plan: Plan) -> list[tuple[str, Any]]:
+    return [(axis, part) for axis, part in plan.estimate.time.communication.items() if part.total_s]
+
+
+def _front(problem: PlanningProblem, result: Result) -> list[Block]:
+    considered = len(result.gpu_counts_considered)
+    title = f"Pareto front of time, cost and GPUs · {considered} GPU counts considered"
+    sheet = _plan_sheet(problem, result.front, result, title)
+    points = [(float(plan.gpus), plan.estimate.time.step_s) for plan in result.front]
+    drawing = scatter(points, "GPUs", "step s")
+    blocks: list[Block] = [sheet, Plain(drawing, "Front: step time over GPUs")]
+    priced = [(p.cost.usd, p.cost.wall_clock_s) for p in result.front if p.cost.usd is not None]
+    if len(priced) == len(result.front):
+        blocks.append(Plain(scatter(priced, "USD", "run s"), "Front: run time over cost"))
+    return blocks

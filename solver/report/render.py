@@ -1,0 +1,194 @@
+"""Write a report as a table for people, JSON, JSON lines, CSV or Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .blocks import Block, Column, Facts, Plain, Report, Sheet
+
+PROSE_WIDTH = 110
+"""Columns that running text takes where no width is given."""
+_UNBOUNDED = 10_000
+"""A console this wide never cuts a table."""
+
+
+def render(report: Report, form: str, *, width: int | None = None, color: bool = False) -> str:
+    """Write a report.
+
+    Parameters
+    ----------
+    report
+        What to write.
+    form
+        One of `FORMATS`, or of the report's own texts.
+    width
+        Columns that a table may take; None lets it have what it needs.
+    color
+        Whether a table carries ANSI styles.
+
+    Returns
+    -------
+    The text, with a newline at the end unless it is empty.
+    """
+    if form in report.texts:
+        return report.texts[form]()
+    if form == "table":
+        return _table(report.blocks, width, color)
+    return _WRITERS[form](report)
+
+
+def to_json(data: Any) -> str:
+    """Write JSON with sorted keys; what is not finite becomes null."""
+    return json.dumps(finite(data), sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+
+
+def finite(data: Any) -> Any:
+    """Replace NaN and infinities, which JSON does not know, by None."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return data
+
+
+def _json(report: Report) -> str:
+    return to_json(report.data)
+
+
+def _jsonl(report: Report) -> str:
+    lines = (json.dumps(finite(row), sort_keys=True, ensure_ascii=False) for row in report.records)
+    return "".join(line + "\n" for line in lines)
+
+
+def _csv(report: Report) -> str:
+    names = list(dict.fromkeys(key for row in report.records for key in row))
+    if not names:
+        return ""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(report.records)
+    return out.getvalue()
+
+
+def _markdown(report: Report) -> str:
+    return "\n".join(map(_markdown_block, report.blocks))
+
+
+def _markdown_block(block: Block) -> str:
+    if isinstance(block, str):
+        return block + "\n"
+    title = f"### {block.title}\n\n" if block.title else ""
+    if isinstance(block, Facts):
+        return title + "".join(f"- **{label}**: {text}\n" for label, text in block.rows)
+    if isinstance(block, Plain):
+        return f"{title}```text\n{block.text}\n```\n"
+    heads = [column.head for column in block.columns]
+    rules = ["---:" if column.align == "right" else ":---" for column in block.columns]
+    rows = [[column.cell(row) for column in block.columns] for row in block.rows]
+    return title + "".join(_pipes(cells) for cells in (heads, rules, *rows))
+
+
+def _pipes(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+_WRITERS: dict[str, Callable[[Report], str]] = {
+    "json": _json,
+    "jsonl": _jsonl,
+    "csv": _csv,
+    "md": _markdown,
+}
+FORMATS = ("table", *_WRITERS)
+
+
+def _table(blocks: tuple[Block, ...], width: int | None, color: bool) -> str:
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=_UNBOUNDED,
+        color_system="standard" if color else None,
+        no_color=not color,
+        force_terminal=color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        _environ={},  # the caller has settled width and colour already
+    )
+    for number, block in enumerate(blocks):
+        if number:
+            console.print()
+        _print(console, block, width)
+    lines = out.getvalue().splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _print(console: Console, block: Block, width: int | None) -> None:
+    prose = min(width or PROSE_WIDTH, PROSE_WIDTH)
+    if isinstance(block, str):
+        console.print(Text(textwrap.fill(block, prose)), soft_wrap=True)
+        return
+    if block.title:
+        console.print(Text(block.title, "bold"), soft_wrap=True)
+    if isinstance(block, Plain):
+        console.print(Text(block.text), soft_wrap=True)
+    elif isinstance(block, Facts):
+        _print_facts(console, block, prose)
+    else:
+        _print_sheet(console, block, width)
+
+
+def _print_facts(console: Console, facts: Facts, prose: int) -> None:
+    indent = max((len(label) for label, _ in facts.rows), default=0) + 2
+    for label, text in facts.rows:
+        room = max(prose - indent, 20)
+        lines = [line for part in text.split("\n") for line in textwrap.wrap(part, room) or [""]]
+        body = f"\n{' ' * indent}".join(lines)
+        line = Text.assemble((label.ljust(indent), "bold"), body)
+        console.print(line, soft_wrap=True)
+
+
+def _print_sheet(console: Console, sheet: Sheet, width: int | None) -> None:
+    """Print a table; one that is too wide loses columns that say nothing, but never a digit."""
+    table = _built(sheet, sheet.columns)
+    size = console.measure(table)
+    if width is None or size.maximum <= width:
+        console.print(table)
+        return
+    table = _built(sheet, tuple(c for c in sheet.columns if not _says_nothing(sheet, c)))
+    console.print(table, width=max(width, console.measure(table).minimum))
+
+
+def _says_nothing(sheet: Sheet, column: Column) -> bool:
+    return column.usual is not None and all(column.cell(r) == column.usual for r in sheet.rows)
+
+
+def _built(sheet: Sheet, columns: tuple[Column, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for column in columns:
+        number = column.align == "right"
+        cells = [column.head, *(column.cell(row) for row in sheet.rows)]
+        table.add_column(
+            column.head,
+            justify=column.align,
+            no_wrap=number,
+            overflow="fold",
+            min_width=max(map(cell_len, cells)) if number else None,
+        )
+    for index, row in enumerate(sheet.rows):
+        style = sheet.styles[index] if sheet.styles else ""
+        table.add_row(*(Text(column.cell(row)) for column in columns), style=style)
+    return table

@@ -1,0 +1,129 @@
+"""Read a plan JSON back: the problem that it answers and the layout of one of its plans."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from topology.cluster import NodeGroup
+from topology.errors import InputError, Problem
+from topology.hardware import find_gpu
+from topology.source import read_text
+
+from ..job.job import PlanningProblem
+from ..job.read import parse_problem
+from ..plan import Plan
+from .layouts import layout_values
+from .resolved import PLAN_SCHEMA
+
+_PREFIX = "shardplan."
+
+
+def read_problem_or_plan(
+    path: str | Path, overrides: Mapping[str, Any], flags: Mapping[str, str]
+) -> PlanningProblem:
+    """Read a problem file, or the problem inside a plan JSON; see `solver.job.read.read_problem`.
+
+    Raises
+    ------
+    InputError
+        With every fault of the file.
+    """
+    text = read_text(path)
+    if not is_plan(text):
+        return parse_problem(text, str(path), overrides, flags)
+    data = _plan_data(text, str(path))
+    inside = json.dumps(data.get("problem"))
+    problem = parse_problem(inside, f"{path}, problem", overrides, flags)
+    changed = {field.partition(".")[0] for field in flags}
+    return problem if "cluster" in changed else _with_assumptions(problem, data.get("assumptions"))
+
+
+def stored_layout(path: str | None, rank: int = 1) -> dict[str, Any]:
+    """Read the layout of one plan of a plan JSON.
+
+    Parameters
+    ----------
+    path
+        The file; None, and any other kind of file, has no layout.
+    rank
+        Which of its plans.
+
+    Returns
+    -------
+    Values under the keys of `layouts.parse_layout`.
+
+    Raises
+    ------
+    InputError
+        SP113 where there is no layout, or no plan of that rank; SP100 for a damaged file.
+    """
+    text = "" if path is None else read_text(path)
+    if path is None or not is_plan(text):
+        hint = "Write e.g. --layout tp=8,pp=4,zero=1, or name a plan JSON that solve -o wrote."
+        raise InputError(Problem("--layout", 0, 0, "", "SP113", "is missing.", hint))
+    plan = _plan_of(_plan_data(text, path), path, rank)
+    return layout_values(plan)
+
+
+def is_plan(text: str) -> bool:
+    """Whether a text is JSON of this tool and not a problem file."""
+    return text.lstrip()[:1] == "{" and f'"{_PREFIX}' in text and _loaded(text) is not None
+
+
+def _loaded(text: str) -> dict[str, Any] | None:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or not isinstance(data.get("schema"), str):
+        return None
+    return data
+
+
+def _plan_data(text: str, path: str) -> dict[str, Any]:
+    data = _loaded(text) or {}
+    if data.get("schema") != PLAN_SCHEMA:
+        message = f"'{str(data.get('schema'))[:60]}' is not {PLAN_SCHEMA}."
+        hint = "Name a file that solve -o wrote."
+        raise InputError(Problem(path, 0, 0, "schema", "SP117", message, hint))
+    return data
+
+
+def _plan_of(data: Mapping[str, Any], path: str, rank: int) -> Plan:
+    plans = data.get("plans")
+    entries = plans if isinstance(plans, list) else []
+    if not 1 <= rank <= len(entries):
+        message = f"holds {len(entries)} plans, no plan {rank}."
+        hint = "Choose another --rank, or solve again."
+        raise InputError(Problem(path, 0, 0, "plans", "SP113", message, hint))
+    try:
+        return Plan.model_validate_json(json.dumps(entries[rank - 1]))
+    except ValueError:
+        field, hint = f"plans[{rank - 1}]", "Solve again, or give --layout."
+        raise InputError(Problem(path, 0, 0, field, "SP100", "is damaged.", hint)) from None
+
+
+def _with_assumptions(problem: PlanningProblem, taken: Any) -> PlanningProblem:
+    """Remember which values were assumed when the plan was made."""
+    if len(problem.cluster.groups) != 1 or not isinstance(taken, list):
+        return problem
+    entries = [entry for entry in taken if isinstance(entry, dict)]
+    named = tuple(
+        (str(e["field"])[len("cluster.") :], str(e.get("value", "")), str(e.get("source", "")))
+        for e in entries
+        if str(e.get("field", "")).startswith("cluster.") and e["field"] != "cluster.price"
+    )
+    cluster = problem.cluster
+    group = _assumed(cluster.groups[0], named)
+    return dataclasses.replace(problem, cluster=dataclasses.replace(cluster, groups=(group,)))
+
+
+def _assumed(group: NodeGroup, named: tuple[tuple[str, str, str], ...]) -> NodeGroup:
+    gpu = group.gpu
+    if any(name == "usable_memory" for name, _, _ in named):
+        gpu = dataclasses.replace(gpu, usable_measured=find_gpu(gpu.id).usable_measured)
+    return dataclasses.replace(group, gpu=gpu, assumptions=named)
