@@ -84,9 +84,7 @@ class Calibrated:
 
     def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
         """Layer times of the distinct cores, and which core each shape has."""
-        first, core = distinct(
-            shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch
-        )
+        first, core = distinct(shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch)
         return layer_times(self.job, self.machine, shapes.take(first)), core
 
     def slowdown(self, shapes: Shapes) -> FloatArray:

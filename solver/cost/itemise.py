@@ -44,9 +44,7 @@ def itemise(
     pick = _Picker(tables.pace.shape, choice)
     stage_s = times.base[..., None] + traffic.microbatch_exposed
     used = [c for c in range(CLASSES) if tables.stages.count[0, c] > 0]
-    stages = tuple(
-        _stage(model, tables, items, pick, (c, pick(stage_s, c))) for c in used
-    )
+    stages = tuple(_stage(model, tables, items, pick, (c, pick(stage_s, c))) for c in used)
     pace = max(used, key=lambda c: pick(stage_s, c))
     time = _step_time(model, tables, choice, pick, pace, times, traffic, update)
     worst = max(range(len(stages)), key=lambda i: stages[i].memory.total_bytes)
