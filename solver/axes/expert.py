@@ -52,3 +52,24 @@ def traffic(job: Job, cores: Degrees, domain: int, *, once: bool) -> Traffic:
         outside_bytes=np.where(active, payload * remote, 0.0),
         memory_bytes=none,
     )
+
+
+def sliced_traffic(job: Job, cores: Degrees) -> Traffic:
+    """Return what slicing each expert over ETP ranks adds: gather of its rows, scatter of outputs.
+
+    Every rank of the slice works on the rows of all of them (Megatron-Core,
+    ``expert_tensor_parallel_size``).
+    """
+    moe = job.transformer.moe
+    top_k = moe.top_k if moe is not None else 0
+    rows = cores.micro_batch * job.seq_len / cores.cp / cores.tp * top_k * cores.etp
+    none = np.zeros(len(rows))
+    return Traffic(
+        ranks=cores.etp,
+        stride=np.ones_like(cores.etp),
+        ring_bytes=2.0 * rows * job.transformer.hidden,
+        calls=np.where(cores.etp > 1, 2.0, 0.0),
+        inside_bytes=none,
+        outside_bytes=none,
+        memory_bytes=none,
+    )

@@ -13,6 +13,8 @@ from .base import Degrees, Traffic
 
 BACKWARD = 1.5
 """Backward scatters, gathers, and gathers each block's input once more: six for four."""
+BACKWARD_REDUCED = 1.0
+"""Without sequence parallelism backward has as many all-reduces as forward, two."""
 
 
 def degrees(transformer: Transformer) -> tuple[int, ...]:

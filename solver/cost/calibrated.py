@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,7 @@ from .machine import Machine
 from .memory import least_bytes, memory_items
 from .parameters import Held, held
 from .profile import Profile
-from .schedule import pipeline_grains, step_ticks
+from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
 from .stages import Stages, split
@@ -32,6 +32,8 @@ ONE_NODE = 8
 
 AXES = {"tp": tensor.BACKWARD, "cp": context.BACKWARD, "ep": expert.BACKWARD}
 """Axes with traffic in every layer, and their backward volume over forward."""
+REDUCED = {**AXES, "tp": tensor.BACKWARD_REDUCED}
+"""The same without sequence parallelism."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +88,13 @@ class Calibrated:
 
     def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
         """Layer times of the distinct cores, and which core each shape has."""
-        first, core = distinct(
-            shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch
-        )
+        first, core = distinct(shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch)
         return layer_times(self.job, self.machine, shapes.take(first)), core
 
     def slowdown(self, shapes: Shapes) -> FloatArray:
-        """Factor on every time that grows with the number of GPUs, shape (N,)."""
+        """Factor on every time: the release, and a loss that grows with the GPUs; shape (N,)."""
         doublings = np.log2(np.maximum(shapes.gpus / ONE_NODE, 1.0))
-        return np.asarray(1 + self.profile.stack.scale_loss * doublings)
+        return np.asarray(self.profile.release * (1 + self.profile.stack.scale_loss * doublings))
 
     def stage_times(
         self, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]
@@ -114,7 +114,9 @@ class Calibrated:
             total = np.zeros_like(slow)
             for name, part in parts.items():
                 value = getattr(part, pick)
-                total = total + weight[name] * (value if which is None else value[which])[core, None]
+                total = (
+                    total + weight[name] * (value if which is None else value[which])[core, None]
+                )
             return np.asarray(total * slow)
 
         forward, backward = summed("forward"), summed("backward")
@@ -122,10 +124,11 @@ class Calibrated:
         added = {"none": 0.0 * repeated, "selective": summed("attention"), "full": repeated}
         recompute = np.stack([added[kind] for kind in kinds], axis=-1)
         repeats = np.array([float(kind == "full") for kind in kinds])
+        axes = AXES if self.profile.software.sequence_parallel else REDUCED
         exposed, total = (
             {
                 axis: summed(axis, which)[..., None] * (1 + ratio + repeats)
-                for axis, ratio in AXES.items()
+                for axis, ratio in axes.items()
             }
             for which in (0, 1)
         )
@@ -150,9 +153,15 @@ class Calibrated:
         owned = owned + parameters.expert[:, :, None] / np.where(sharded, experts, 1.0)
         whole = (parameters.dense + parameters.expert)[:, :, None]
         moved = stack.optimizer_bytes * owned + stack.parameter_update_bytes * whole
-        return np.asarray(
-            moved / self.machine.hbm_bytes_per_s * self.slowdown(shapes)[:, None, None]
-        )
+        seconds = moved / self.machine.hbm_bytes_per_s
+        if self.profile.software.offloaded_optimizer:
+            seconds = seconds + stack.offloaded_parameter_s * owned
+        return np.asarray(seconds * self.slowdown(shapes)[:, None, None])
+
+    def _fill(self, shapes: Shapes) -> IntArray:
+        """Return what divides the pipeline's fill: virtual stages, or the schedule's divisor."""
+        divisor = FILL_DIVISOR[self.profile.software.schedule]
+        return np.where(divisor > 1, divisor, shapes.vpp)
 
     def step_overhead(self, shapes: Shapes) -> FloatArray:
         """Seconds of a step that depend on nothing but the scale, shape (N,)."""
@@ -161,7 +170,7 @@ class Calibrated:
     # -- the faces of a cost model ---------------------------------------------------------------
 
     def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
-        """Bound step and memory from below: no data-parallel traffic, best sharding, cheapest kinds.
+        """Bound step and memory from below: no data-parallel traffic, best sharding, least kind.
 
         Every term left out is at least zero, every term kept is at its least over the choices, and
         rounding is upwards on both sides, so the bound is admissible.
@@ -171,12 +180,13 @@ class Calibrated:
         base = self.stage_times(shapes, stages, self.kinds[:1]).base[..., 0]
         column = (slice(None), None)
         pace, share = pipeline_grains(
-            base, stages.count, shapes.vpp[column], shapes.microbatches[column]
+            base, stages.count, self._fill(shapes)[column], shapes.microbatches[column]
         )
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
         parameters = held(self.job.transformer, shapes, stages)
-        tail = self._update(parameters, shapes, spread)[..., 0] + self.step_overhead(shapes)[:, None]
+        tail = self._update(parameters, shapes, spread)[..., 0]
+        tail = tail + self.step_overhead(shapes)[:, None]
         step = step_ticks(pace, share, grains(np.where(stages.count > 0, tail, 0.0)))
         need = least_bytes(self.job, self.profile, shapes, stages, self.kinds)
         return step, mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
@@ -186,21 +196,24 @@ class Calibrated:
     ) -> tuple[StageTimes, DataTraffic, FloatArray]:
         times = self.stage_times(shapes, stages, self.kinds)
         parameters = held(self.job.transformer, shapes, stages)
-        passes = Passes(
-            times.forward[..., None], (times.backward[..., None] + times.recompute)
-        )
-        traffic = data_traffic(
-            self.job, self.machine, shapes, columns, stages, parameters, passes
-        )
+        passes = Passes(times.forward[..., None], (times.backward[..., None] + times.recompute))
+        traffic = data_traffic(self.job, self.machine, shapes, columns, stages, parameters, passes)
         slow = self.slowdown(shapes)[:, None, None, None]
         traffic = DataTraffic(
             *(slow * getattr(traffic, f) for f in DataTraffic.__dataclass_fields__)
         )
         return times, traffic, self._update(parameters, shapes, columns)
 
-    def tables(self, shapes: Shapes, columns: Shardings | None = None) -> Tables:
-        """Coefficients of every recomputation and sharding of every shape."""
-        stages = split(self.job.transformer, shapes.pp, shapes.vpp)
+    def tables(
+        self, shapes: Shapes, columns: Shardings | None = None, stages: Stages | None = None
+    ) -> Tables:
+        """Coefficients of every recomputation and sharding of every shape.
+
+        ``columns`` and ``stages`` replace the shardings looked at and the rule by which layers
+        fall on stages.
+        """
+        if stages is None:
+            stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         columns = columns or shardings(shapes, self.group, self.search)
         times, traffic, update = self._priced(shapes, stages, columns)
         stage = times.base[..., None] + traffic.microbatch_exposed
@@ -223,7 +236,9 @@ class Calibrated:
         seconds = Seconds(
             stage, tail, items.total(), sent, shapes.microbatches * compute[row, busiest], busiest
         )
-        return round_up(shapes, columns, stages, len(self.kinds), seconds)
+        filled = replace(shapes, vpp=self._fill(shapes))
+        tables = round_up(filled, columns, stages, len(self.kinds), seconds)
+        return replace(tables, shapes=shapes)
 
     def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
         """Itemise one complete choice."""
@@ -235,4 +250,3 @@ class Calibrated:
             self.job, self.profile, single.shapes, single.stages, single.shardings, self.kinds
         )
         return itemise(self, single, choice, times, traffic, update, items)
-

@@ -6,8 +6,8 @@ import numpy as np
 
 from topology.levels import levels, spanned_level
 
-from ..axes.pipeline import message_bytes
 from ..axes.base import Traffic
+from ..axes.pipeline import message_bytes
 from ..job.job import Job
 from .kernels import pass_seconds
 from .machine import Machine
@@ -28,9 +28,7 @@ def total_seconds(machine: Machine, traffic: Traffic) -> FloatArray:
     )
     share = (ranks - 1) / ranks
     half = machine.profile.gpu.collective_half_bytes
-    ring = traffic.calls * (
-        share * (traffic.ring_bytes + half) / bandwidth + stack.tp_latency_s
-    )
+    ring = traffic.calls * (share * (traffic.ring_bytes + half) / bandwidth + stack.tp_latency_s)
     return np.asarray(
         ring + _direct_seconds(machine, traffic) + pass_seconds(machine, traffic.memory_bytes)
     )
@@ -66,4 +64,4 @@ def neighbour_seconds(job: Job, machine: Machine, shapes: Shapes) -> tuple[Float
     spanned = spanned_level(machine.group, np.full_like(stride, 2), stride)
     once = message_bytes(job, shapes) / rates[spanned] + stack.p2p_latency_s
     total = np.where(shapes.pp > 1, 2 * shapes.vpp * once, 0.0)
-    return np.where(shapes.vpp > 1, stack.p2p_exposed, 1.0) * total, total
+    return np.where(shapes.vpp > 1, stack.p2p_exposed, stack.p2p_plain_exposed) * total, total

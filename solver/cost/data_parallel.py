@@ -16,7 +16,7 @@ from .memory import shard_ranks
 from .parameters import Held
 from .shapes import Shapes, Shardings
 from .stages import Stages
-from .ticks import FloatArray
+from .ticks import FloatArray, IntArray
 
 GATHERED_BYTES = 2.0
 """Parameters travel in 16 bit."""
@@ -59,19 +59,13 @@ def data_traffic(
     parameters: Held, passes: Passes,
 ) -> DataTraffic:  # fmt: skip
     """Price the traffic of every sharding against the compute that it may hide under."""
-    pricing = _Pricing(job, machine, shapes, shardings, parameters)
+    pricing = _Pricing(job, machine, shapes, shardings, stages, parameters)
     forward, backward = passes.forward[..., None], passes.backward[..., None]
-    per_layer = pricing.gather_latency(stages)
-    gather = pricing.gather() + per_layer
-    scatter = pricing.scatter() + per_layer
     zero = shardings.zero[:, None, None, :]
-    full, scatters = zero == FULL_SHARDING, zero >= SHARDED_GRADIENTS
-    ahead = _hide(machine, np.where(full, gather, 0.0), forward)
-    back_total = np.where(full, gather, 0.0) + np.where(scatters, scatter, 0.0)
-    back = _hide(machine, back_total, backward)
+    ahead, back, sent = _each(machine, pricing, zero, forward, backward)
     step_gather, step_scatter = pricing.once(zero)
     batches = np.minimum(shapes.microbatches, HIDING_MICROBATCHES)[:, None, None, None]
-    overlap = machine.profile.stack.dp_overlap * batches
+    overlap = machine.profile.dp_overlap * batches
     vocabulary = pricing.vocabulary_share()
     left = (
         np.maximum(step_scatter - overlap * backward, vocabulary * step_scatter)
@@ -79,14 +73,28 @@ def data_traffic(
     )  # fmt: skip
     return DataTraffic(
         ahead + back,
-        np.where(full, gather, 0.0) + back_total,
+        sent,
         left,
         np.broadcast_to(step_gather + step_scatter, left.shape),
     )
 
 
+def _each(
+    machine: Machine, pricing: _Pricing, zero: IntArray, forward: FloatArray, backward: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Traffic of each micro-batch: exposed forward, exposed backward, and in all."""
+    scatters, full = zero >= SHARDED_GRADIENTS, zero == FULL_SHARDING
+    if not scatters.any():
+        none = 0.0 * (forward + backward)
+        return none, none, none
+    per_layer = pricing.gather_latency()
+    gather = np.where(full, pricing.gather() + per_layer, 0.0)
+    back = gather + np.where(scatters, pricing.scatter() + per_layer, 0.0)
+    return _hide(machine, gather, forward), _hide(machine, back, backward), gather + back
+
+
 def _hide(machine: Machine, traffic: FloatArray, compute: FloatArray) -> FloatArray:
-    """What a pass waits for: traffic beyond the compute it may hide under, and contention.
+    """Return what a pass waits for: traffic beyond the compute it may hide under, and contention.
 
     Gathers share the GPU with compute: a part of what is hidden still slows it.
     """
@@ -99,14 +107,16 @@ class _Pricing:
     """Bandwidths and volumes of the groups of each sharding; arrays (N, 4, 1, Z)."""
 
     def __init__(
-        self, job: Job, machine: Machine, shapes: Shapes, shardings: Shardings, held: Held
-    ) -> None:
+        self, job: Job, machine: Machine, shapes: Shapes, shardings: Shardings, stages: Stages,
+        held: Held,
+    ) -> None:  # fmt: skip
         self.job, self.machine, self.shapes = job, machine, shapes
         self.shardings, self.held = shardings, held
+        self.layers = stages.layers[:, :, None, None]
         self.dense_ranks, self.expert_ranks = shard_ranks(shapes, shardings)
 
     def _bandwidth(
-        self, ranks: FloatArray, stride: FloatArray, fabric: float, link: float
+        self, ranks: FloatArray, stride: FloatArray | IntArray, fabric: float, link: float
     ) -> FloatArray:
         flat = (ranks.astype(np.int64).ravel(), np.broadcast_to(stride, ranks.shape).ravel())
         rate = self.machine.bytes_per_s(flat[0], flat[1].astype(np.int64), fabric=fabric, link=link)
@@ -144,7 +154,7 @@ class _Pricing:
         width = float(self.job.recipe.grad_bytes)
         return self._seconds(*self._volumes(width), stack.fsdp_fabric, stack.fsdp_link)
 
-    def gather_latency(self, stages: Stages) -> FloatArray:
+    def gather_latency(self) -> FloatArray:
         """Start-up of the per-layer collectives, which grows with the group once it leaves a node.
 
         A collective a layer: base + hop · ranks (fitted on fully sharded runs).
@@ -155,9 +165,9 @@ class _Pricing:
         leaves = self.machine.leaves_domain(ranks.astype(np.int64).ravel(), one)
         hops = ranks * leaves.reshape(ranks.shape)
         start = stack.fsdp_latency_s + stack.hop_latency_s * hops
-        return np.asarray(stages.layers[:, :, None, None] * start[:, None, None, :])
+        return np.asarray(self.layers * start[:, None, None, :])
 
-    def once(self, zero: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def once(self, zero: IntArray) -> tuple[FloatArray, FloatArray]:
         """Gather and scatter that run once a step, for each ZeRO stage.
 
         0: all-reduce of gradients, as scatter and gather of them. 1: scatter gradients, gather
@@ -170,7 +180,9 @@ class _Pricing:
         weights = self._seconds(*self._volumes(GATHERED_BYTES), fabric, 1.0)
         gather = np.where(zero == 0, gradients, np.where(zero < FULL_SHARDING, weights, 0.0))
         scatter = np.where(zero < SHARDED_GRADIENTS, gradients, 0.0)
-        return gather, scatter + np.where(zero == FULL_SHARDING, self._replicate(width), 0.0)
+        scatter = scatter + np.where(zero == FULL_SHARDING, self._replicate(width), 0.0)
+        hops = (self.dense_ranks - 1)[:, None, None, :] * self.layers
+        return gather + np.where(zero < FULL_SHARDING, stack.tensor_hop_s * hops, 0.0), scatter
 
     def _replicate(self, width: float) -> FloatArray:
         """HSDP: all-reduce of a rank's gradient shard over the replicas."""
@@ -180,9 +192,7 @@ class _Pricing:
             + self.held.expert[:, :, None] / self.expert_ranks[:, None, :]
         )
         stride = self.shapes.tp[:, None] * self.dense_ranks
-        rate = self._bandwidth(
-            replicas, stride, self.machine.profile.stack.fabric_efficiency, 1.0
-        )
+        rate = self._bandwidth(replicas, stride, self.machine.profile.stack.fabric_efficiency, 1.0)
         share = 2 * (replicas - 1) / replicas
         return np.asarray(width * (owned * share[:, None, :])[:, :, None, :] / rate)
 

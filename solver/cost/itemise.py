@@ -13,7 +13,7 @@ from .memory import MemoryItems
 from .schedule import bubble_fraction
 from .stages import CLASSES, RECOMPUTE_CLASS
 from .tables import Choice, Tables, evaluate
-from .ticks import GRAIN_S, MIB, TICK_S, FloatArray
+from .ticks import GRAIN_S, MIB, TICK_S, FloatArray, IntArray
 from .verdict import CLASS_NAMES, verdict
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class _Picker:
     shape: tuple[int, ...]
     choice: Choice
 
-    def __call__(self, values: FloatArray, stage: int) -> float:
+    def __call__(self, values: FloatArray | IntArray, stage: int) -> float:
         padded = values if values.ndim == len(self.shape) else values.reshape(
             values.shape + (1,) * (len(self.shape) - values.ndim)
         )  # fmt: skip
@@ -44,9 +44,7 @@ def itemise(
     pick = _Picker(tables.pace.shape, choice)
     stage_s = times.base[..., None] + traffic.microbatch_exposed
     used = [c for c in range(CLASSES) if tables.stages.count[0, c] > 0]
-    stages = tuple(
-        _stage(model, tables, items, pick, (c, pick(stage_s, c))) for c in used
-    )
+    stages = tuple(_stage(model, tables, items, pick, (c, pick(stage_s, c))) for c in used)
     pace = max(used, key=lambda c: pick(stage_s, c))
     time = _step_time(model, tables, choice, pick, pace, times, traffic, update)
     worst = max(range(len(stages)), key=lambda i: stages[i].memory.total_bytes)

@@ -13,27 +13,21 @@ from ..job.recipe import Precision
 from .machine import Machine
 from .ticks import FloatArray
 
-QUANTISE_BYTES = {"bf16": 0.0, "fp16": 0.0, "fp8": 5.0, "mxfp8": 7.1, "nvfp4": 11.8}
-"""Traffic of casting one element to the format, both layouts (fitted on published runs)."""
-
 INNER_SCALE = {"bf16": 1.0, "fp16": 1.0, "fp8": 2.0, "mxfp8": 2.0, "nvfp4": 4.0}
 """The inner dimension at half rate grows as the element shrinks: same bytes in flight."""
 
-REFERENCE_PEAK = 989e12
-"""Peak at which the attention curve's half length is stated: H100 SXM, dense bf16."""
-
-BACKWARD_ATTENTION = 3.0
-"""Backward over forward time of flash attention: 2.5 times the products (FlashAttention-2,
-arXiv 2307.08691, section 3.2) at 1/1.2 of the forward's rate (fitted)."""
-
-NARROW_HEAD, NARROW_HEAD_RATE = 64, 0.68
-"""Attention reaches 0.68 of its rate at head dimension 64 (measured forward kernels, H100)."""
-
-UNFUSED_SCORE_BYTES = 12.0
-"""Traffic of scale, mask, softmax and dropout a score in unfused attention (fitted)."""
-
-UNFUSED_RATE = 0.7
-"""Batched products of unfused attention, of the plain product's rate (fitted)."""
+ALIGNED = 64
+"""Elements that tensor-core tiles like widths to be a multiple of."""
+MOST_MISALIGNED = 3
+"""Halvings of alignment beyond which nothing more is lost (kernels then pad)."""
+LARGE_MATRIX = 2e8
+"""Elements of a weight matrix beyond which Blackwell's rate falls (measured GEMM kernels)."""
+NARROW_HEAD = 64
+"""Head dimension up to which flash attention reaches a lower rate."""
+BACKWARD_UNFUSED = 2.0
+"""Backward over forward time of attention that stores its scores."""
+SCORE_ALIGNED = 8
+"""Head dimensions that are no multiple of 8 run without tensor cores (16-bit loads of 16 bytes)."""
 
 
 @dataclass(frozen=True)
@@ -64,18 +58,30 @@ def matmul_seconds(machine: Machine, product: Matmul, precision: Precision) -> F
     )
 
 
+def misalignment(width: FloatArray) -> FloatArray:
+    """Halvings by which a width falls short of a multiple of 64, at most 3."""
+    shared = np.gcd(np.asarray(width, dtype=np.float64).round().astype(np.int64), ALIGNED)
+    return np.minimum(np.log2(ALIGNED / np.maximum(shared, 1)), MOST_MISALIGNED)
+
+
 def linear_seconds(
     machine: Machine, tokens: FloatArray, shape: tuple[FloatArray, FloatArray], precision: Precision
 ) -> tuple[FloatArray, FloatArray]:
     """Forward and backward time of a linear layer, (outputs, inputs) = ``shape``.
 
-    Backward is the product for the input's gradient and the one for the weight's.
+    Backward is the product for the input's gradient and the one for the weight's. Misaligned widths
+    and very large matrices lose rate in all three.
     """
     outputs, inputs = shape
+    odd = np.minimum(misalignment(outputs) + misalignment(inputs), MOST_MISALIGNED)
+    excess = np.log2(np.maximum(outputs * inputs / LARGE_MATRIX, 1.0))
+    loss = (1 + machine.profile.stack.alignment_loss * odd) * (
+        1 + machine.profile.gpu.matmul_droop * excess
+    )
     forward = matmul_seconds(machine, Matmul(tokens, outputs, inputs), precision)
     data = matmul_seconds(machine, Matmul(tokens, inputs, outputs), precision)
     weight = matmul_seconds(machine, Matmul(outputs, inputs, tokens), precision)
-    return forward, data + weight
+    return forward * loss, (data + weight) * loss
 
 
 def pass_seconds(machine: Machine, traffic_bytes: FloatArray) -> FloatArray:
@@ -92,24 +98,30 @@ def flash_attention_seconds(
     of the peak (profiles/gpus.yaml).
     """
     rates = machine.profile.gpu
-    narrow = NARROW_HEAD_RATE if head_dim <= NARROW_HEAD else 1.0
-    rate = machine.peak_flops * rates.attention_efficiency * narrow * machine.profile.stack.attention
+    narrow = rates.attention_narrow if head_dim <= NARROW_HEAD else 1.0
+    rate = machine.peak_flops * rates.attention_efficiency * narrow * machine.profile.attention
     return np.asarray(score_flops / rate * (1 + rates.attention_half_seq * cp / seq_len))
 
 
 def unfused_attention_seconds(
-    machine: Machine, score_flops: FloatArray, scores: FloatArray
+    machine: Machine, score_flops: FloatArray, scores: FloatArray, head_dim: int
 ) -> FloatArray:
-    """Forward time of attention that stores its scores: both triangles, and passes over them."""
-    rate = machine.matmul_flops("bf16") * UNFUSED_RATE
+    """Forward time of attention that stores its scores: both triangles, and passes over them.
+
+    The batched products have inner or outer dimension ``head_dim``: short ones and odd ones lose
+    rate.
+    """
+    stack = machine.profile.stack
+    rate = machine.matmul_flops("bf16") * stack.unfused_rate
+    odd = float(misalignment(np.array(float(head_dim)))) / MOST_MISALIGNED
+    loss = (1 + ALIGNED / head_dim) * (
+        1 + stack.head_alignment_loss * odd + stack.odd_head_loss * bool(head_dim % SCORE_ALIGNED)
+    )
     return np.asarray(
-        2 * score_flops / rate + pass_seconds(machine, UNFUSED_SCORE_BYTES * scores)
+        2 * score_flops / rate * loss + pass_seconds(machine, stack.score_bytes * scores)
     )
 
 
 def floored(seconds: FloatArray, floor: float | FloatArray) -> FloatArray:
-    """Return ``seconds``, but no less than the ``floor`` (smooth maximum of order 6).
-
-    Kernels of one layer and their launches overlap, so the slower of the two sets the pace.
-    """
+    """Return ``seconds``, but no less than the ``floor`` (smooth maximum of order 6)."""
     return np.asarray((seconds**6 + np.asarray(floor, dtype=np.float64) ** 6) ** (1 / 6))

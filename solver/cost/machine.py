@@ -46,10 +46,12 @@ class Machine:
         share, peak = {
             "bf16": (rates.matmul_16bit_efficiency, self.peak_flops),
             "fp16": (rates.matmul_16bit_efficiency, self.peak_flops),
-            "fp8": (rates.matmul_8bit_efficiency, peaks.get("fp8", 0.0)),
+            "fp8": (
+                rates.matmul_8bit_efficiency * self.profile.scaling_rate, peaks.get("fp8", 0.0)
+            ),
             "mxfp8": (rates.matmul_mx8_efficiency, peaks.get("fp8", 0.0)),
             "nvfp4": (rates.matmul_4bit_efficiency, peaks.get("fp4", 0.0)),
-        }[precision]
+        }[precision]  # fmt: skip
         return share * peak * self.profile.stack.clock
 
     @property

@@ -118,7 +118,7 @@ def tokens_per_rank(job: Job, shapes: Shapes) -> FloatArray:
 def activation_bytes(
     job: Job, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]
 ) -> FloatArray:
-    """Saved activations of all micro-batches in flight, shape (N, 4, K)."""
+    """Return the saved activations of all micro-batches in flight, shape (N, 4, K)."""
     column = [a[:, None] for a in (shapes.pp, shapes.vpp, shapes.microbatches)]
     chunks = chunks_in_flight(column[0], column[1], column[2], stages.index)
     in_flight = chunks / column[1] * tokens_per_rank(job, shapes)[:, None]
@@ -254,5 +254,3 @@ def least_bytes(
     allocated = allocated + logits_bytes(job, profile, shapes, stages)
     fixed = stack.context_bytes + stack.communication_bytes
     return np.asarray(stack.allocator * allocated + fixed)
-
-

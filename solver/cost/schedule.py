@@ -6,6 +6,11 @@ import numpy as np
 
 from .ticks import MAX_TICKS, FloatArray, IntArray, grains, whole_ticks
 
+FILL_DIVISOR = {"1f1b": 1, "zb-1p": 3, "zb-2p": 50}
+"""What a schedule divides 1F1B's fill by. Zero bubble splits the backward pass: with the memory of
+1F1B (p - 1)(F + B - W) is left, a third of (p - 1)(F + B + W) where F, B and W take equal time;
+with twice the memory nothing but about 2 % of it (Qi et al. 2023, arXiv 2401.10241, table 1)."""
+
 
 def bubble_fraction(pp: IntArray, vpp: IntArray, microbatches: IntArray) -> FloatArray:
     """Return the idle share of a uniform pipeline, (p - 1) / (v m + p - 1).

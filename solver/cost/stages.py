@@ -76,19 +76,29 @@ def interleaves(layers: int, pp: IntArray, vpp: IntArray) -> BoolArray:
 
 def split(transformer: Transformer, pp: IntArray, vpp: IntArray) -> Stages:
     """Place the layers of ``transformer`` on ``pp`` stages of ``vpp`` virtual stages each."""
-    total = transformer.layers
-    lighter = lighter_stages(total, pp)
-    heavy = (total + lighter) // pp
+    lighter = lighter_stages(transformer.layers, pp)
+    heavy = (transformer.layers + lighter) // pp
+    lights = np.maximum(lighter - BOTH_ENDS, 0) * (pp > 1)
+    return place(
+        transformer, pp, (heavy - (lighter >= BOTH_ENDS), heavy, heavy - (lighter >= 1)), lights
+    )
+
+
+def place(
+    transformer: Transformer, pp: IntArray, counts: tuple[IntArray, IntArray, IntArray],
+    lights: IntArray,
+) -> Stages:  # fmt: skip
+    """Build stage classes from the layers of a first, a heavy middle and a last stage.
+
+    ``lights`` middle stages, the earliest, have one layer less than the heavy ones.
+    """
     shape = (len(pp), CLASSES)
     layers = np.zeros(shape, np.int64)
     count = np.zeros(shape, np.int64)
     index = np.zeros(shape, np.int64)
     many = pp > 1
-    lights = np.maximum(lighter - BOTH_ENDS, 0) * many
-    layers[:, FIRST] = heavy - (lighter >= BOTH_ENDS)
-    layers[:, LIGHT] = heavy - 1
-    layers[:, HEAVY] = heavy
-    layers[:, LAST] = heavy - (lighter >= 1)
+    layers[:, FIRST], layers[:, HEAVY], layers[:, LAST] = counts
+    layers[:, LIGHT] = layers[:, HEAVY] - 1
     count[:, FIRST] = 1
     count[:, LIGHT] = lights
     count[:, HEAVY] = np.where(many, pp - 2 - lights, 0)

@@ -1,0 +1,103 @@
+"""The model and the job that a row states."""
+
+from __future__ import annotations
+
+from benchmarks._rows import RefusedError, Row
+from solver.cost.profile import Profile
+from solver.job.job import Job
+from solver.job.recipe import Precision, Recipe
+from solver.job.transformer import Mla, Moe, Transformer
+
+USUAL_HEAD_DIM = 128
+"""Head width where a row gives no heads (most models of the table)."""
+GPT2_VOCAB = 50257
+"""Vocabulary where a row gives none: the GPT-2 tokenizer, which the runs without one use."""
+
+
+def transformer_of(row: Row) -> Transformer:
+    """Build the model's shape."""
+    hidden = row.count("n_hidden", "hidden")
+    heads = row.count("n_heads", "heads", default=max(hidden // USUAL_HEAD_DIM, 1))
+    positions = row.text("n_pos_embedding", default="rope")
+    window = row.count("n_attn_window", default=0, least=0)
+    moe = _moe(row)
+    ffn = row.count("n_ffn_dense", "ffn_hidden", default=4 * hidden, least=0)
+    return Transformer(
+        name=row.text("model", default="run")[:80],
+        layers=row.count("n_layers", "layers"),
+        hidden=hidden,
+        heads=heads,
+        kv_heads=row.count("n_kv_heads", "kv_heads", default=heads),
+        head_dim=row.count("n_head_dim", default=max(hidden // heads, 1)),
+        ffn=ffn or (moe.ffn if moe else 0),  # a pure mixture has no dense width
+        gated=row.number("gated_mlp", default=0) > 0,
+        vocab=row.count("n_vocab", "vocab", default=GPT2_VOCAB),
+        tied=row.number("tied_embeddings", default=0) > 0,
+        learned_positions=row.count("seq_len") if positions == "learned" else 0,
+        alibi=positions == "alibi",
+        window=window or None,
+        window_layers=row.count("n_window_layers", default=0, least=0) if window else 0,
+        moe=moe,
+        mla=_mla(row),
+        mtp_layers=row.count("n_mtp_layers", default=0, least=0),
+    )
+
+
+def _moe(row: Row) -> Moe | None:
+    if row.number("n_moe_layers", "num_experts", default=0) <= 0:
+        return None
+    return Moe(
+        experts=row.count("num_experts"),
+        top_k=row.count("top_k"),
+        ffn=row.count("moe_ffn_hidden"),
+        shared_ffn=row.count("n_shared_expert_ffn", default=0, least=0),
+        first_dense=row.count("n_first_k_dense", default=0, least=0),
+        every=row.count("n_moe_layer_freq", default=1),
+    )
+
+
+def _mla(row: Row) -> Mla | None:
+    if not row.text("n_kv_lora_rank") or row.number("n_kv_lora_rank") <= 0:
+        return None
+    return Mla(
+        q_lora_rank=row.count("n_q_lora_rank", default=0, least=0) or None,
+        kv_lora_rank=row.count("n_kv_lora_rank"),
+        qk_nope_head_dim=row.count("n_qk_nope_head_dim"),
+        qk_rope_head_dim=row.count("n_qk_rope_head_dim"),
+        v_head_dim=row.count("n_v_head_dim"),
+    )
+
+
+def job_of(row: Row, profile: Profile) -> Job:
+    """Build the job; gradients are as wide as the row says, else as the stack keeps them."""
+    precision = row.text("n_precision", "precision", default="bf16")
+    known: dict[str, Precision] = {
+        "bf16": "bf16", "fp16": "fp16", "16bit": "bf16", "fp8": "fp8", "mxfp8": "mxfp8",
+        "nvfp4": "nvfp4",
+    }  # fmt: skip
+    if precision not in known:
+        raise RefusedError(f"precision {precision[:40]!r} is not known")
+    flash = row.text("flash_attention", default="0" if _old(row, profile) else "1")
+    return Job(
+        transformer=transformer_of(row),
+        seq_len=row.count("seq_len"),
+        global_batch=row.count("global_batch_seqs"),
+        recipe=Recipe(
+            precision=known[precision],
+            grad_bytes=row.number("grad_dtype_bytes", default=profile.stack.gradient_bytes),
+        ),
+        attention="unfused" if flash in ("0", "0.0") else "flash",
+    )
+
+
+def _old(row: Row, profile: Profile) -> bool:
+    """Whether attention stores its scores, where a row doesn't say.
+
+    Megatron-LM and its relatives got flash attention with Hopper-era releases.
+    """
+    family = row.text("n_stack") in (
+        "megatron-classic",
+        "megatron-deepspeed",
+        "zero-bubble-megatron",
+    )
+    return family and profile.gpu.family == "a100"
