@@ -81,8 +81,10 @@ def _put(lines: list[str], c: Constant, text: str) -> None:
     head = "shared:" if c.kind == "shared" else f"  {c.owner}:"
     indent = "  " if c.kind == "shared" else "    "
     first = next(i for i, line in enumerate(lines) if line.startswith(head))
-    if lines[first].rstrip().endswith("}"):
-        lines[first] = head
+    inline = re.search(r"\{(.*)\}\s*$", lines[first])
+    if inline:  # one line becomes a block, its figures kept
+        pairs = [f"{indent}{pair.strip()}" for pair in inline[1].split(",") if pair.strip()]
+        lines[first : first + 1] = [head, *pairs]
     at = first + 1
     while at < len(lines) and (lines[at].startswith(indent) or not lines[at].strip()):
         match = re.match(rf"({indent}{c.name}: )(\S+)( *)(#.*)?$", lines[at])

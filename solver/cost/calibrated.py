@@ -75,6 +75,10 @@ class Calibrated:
         self.kinds: tuple[Recompute, ...] = tuple(k for k in RECOMPUTE if k in search.recompute)
         self.usable_bytes = float(group.gpu.usable_bytes)
 
+    def on(self, group: NodeGroup) -> Calibrated:
+        """Return the same account on another node group."""
+        return Calibrated(self.job, group, self.limits, self.search, self.profile)
+
     @cached_property
     def capacity_mib(self) -> int:
         """Memory that a plan may use at most, MiB."""
@@ -84,9 +88,7 @@ class Calibrated:
 
     def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
         """Layer times of the distinct cores, and which core each shape has."""
-        first, core = distinct(
-            shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch
-        )
+        first, core = distinct(shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch)
         return layer_times(self.job, self.machine, shapes.take(first)), core
 
     def slowdown(self, shapes: Shapes) -> FloatArray:

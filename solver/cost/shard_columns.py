@@ -25,7 +25,7 @@ def shardings(shapes: Shapes, group: NodeGroup, search: Search) -> Shardings:
         )
     else:
         counts = list(data.replica_groups(group, search, top))
-    hsdp = [r for r in counts if data.hsdp_fits(group, shapes, np.array(r, np.int64)).any()]
+    hsdp = [r for r in counts if data.hsdp_fits(group, shapes, np.array([r])).any()]
     columns += [(data.FULL_SHARDING, r) for r in hsdp]
     zero = np.array([c[0] for c in columns], np.int64)[None, :].repeat(len(shapes), 0)
     replicas = np.array([c[1] for c in columns], np.int64)[None, :].repeat(len(shapes), 0)

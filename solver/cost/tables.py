@@ -7,6 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from topology.cluster import NodeGroup
+
 from ..job.job import Recompute
 from ..plan import Estimate
 from .schedule import pipeline_grains, step_ticks
@@ -154,6 +156,9 @@ class CostModel(Protocol):
     @property
     def capacity_mib(self) -> int:
         """Memory that a plan may use at most, headroom taken off, MiB."""
+
+    def on(self, group: NodeGroup) -> CostModel:
+        """Return the same account on another node group."""
 
     def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
         """Return admissible lower bounds of step ticks and of memory in MiB, shape (N,)."""

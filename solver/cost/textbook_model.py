@@ -65,6 +65,10 @@ class Textbook:
         """The account counts all traffic, whatever the limit's metric."""
         return "total"
 
+    def on(self, group: NodeGroup) -> Textbook:
+        """Return the same account on another node group."""
+        return Textbook(self.job, group, self.limits, self.search, self.account)
+
     # -- parts, seconds and bytes a step ---------------------------------------------------------
 
     def _compute(self, shapes: Shapes) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..cost.stages import FIRST, HEAVY, LAST
 from ..cost.tables import Choice
-from ..cost.ticks import IntArray
+from ..cost.ticks import BoolArray, IntArray
 from .cpsat.factory import SolverSettings
 from .cpsat.run import break_ties, solve_chunk
 from .decision import Decision, decide
@@ -127,14 +127,24 @@ class Searcher:
     tally: Tally
 
     def bounds(self) -> IntArray:
-        """Bound the goal of every shape; NEVER where memory alone excludes it."""
+        """Bound the goal of every shape; NEVER where a limit excludes it by its bound."""
         instance, priced = self.instance, self.priced
         value = goal_value(
             instance.goal, priced.step_bound, priced.memory_bound, priced.shapes.held
         )
-        if instance.holds("memory"):
-            value = np.where(priced.memory_bound > instance.cost.capacity_mib, NEVER, value)
+        for excluded in self.excluded().values():
+            value = np.where(excluded, NEVER, value)
         return np.asarray(value, dtype=np.int64)
+
+    def excluded(self) -> dict[str, BoolArray]:
+        """Mark the shapes that each limit excludes by their bounds alone."""
+        instance, priced = self.instance, self.priced
+        broken = {
+            "memory": priced.memory_bound > instance.cost.capacity_mib,
+            "deadline": priced.step_bound > instance.longest_step,
+            "budget": priced.step_bound * priced.shapes.held > instance.most_gpu_ticks,
+        }
+        return {name: rows for name, rows in broken.items() if instance.holds(name)}
 
     def refined(self, row: int, cheap: int) -> int:
         """Bound the goal of a priced shape; NEVER where no choice fits."""

@@ -95,8 +95,8 @@ class Instance:
         return round(self.limits.max_bubble * PERMILLE)
 
     def allowance(self, compute: IntArray) -> IntArray:
-        """Most ticks of communication that the compute of a step allows."""
-        return np.floor(self.limits.max_comm * compute).astype(np.int64)
+        """Return the most grains of communication that the compute of a step allows."""
+        return np.asarray(np.floor(self.limits.max_comm * compute), dtype=np.int64)
 
     def bubble_excess(self, pp: IntArray, vpp: IntArray, microbatches: IntArray) -> IntArray:
         """Return PERMILLE (p - 1) - limit (v m + p - 1): above 0 where the bubble is too large."""

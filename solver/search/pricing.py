@@ -141,6 +141,10 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
     both = np.where(able & present, np.where(fits, tables.pace + tables.tail, LARGE).min(axis=2), 0)
     together = whole_ticks(both.max(axis=1) + share.sum(axis=2))
     step = np.maximum(step_ticks(pace, share, tail), np.minimum(together, MAX_TICKS))
+    if instance.holds("deadline"):
+        possible = possible & (step <= instance.longest_step)
+    if instance.holds("budget"):
+        possible = possible & (step * tables.shapes.held[:, None] <= instance.most_gpu_ticks)
     return np.where(possible, step, NEVER), np.where(possible, memory.max(axis=2), NEVER)
 
 

@@ -17,6 +17,9 @@ from .instance import LIMIT_NAMES, Goal, Instance
 from .pricing import NEVER, Priced
 from .space import build_space
 
+MOST_NODES = 4_096
+"""Largest cluster that is tried when nothing fits."""
+
 RELAXABLE = tuple(name for name in LIMIT_NAMES if name != "batch_divisibility")
 """Limits that a user may lift; divisibility is a fact."""
 
@@ -32,9 +35,37 @@ def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock)
         best = _least(lifted, settings, clock)
         if best is not None:
             reasons.append(_reason(instance, name, best[0], best[1]))
-    if reasons:
-        return tuple(reasons)
-    return (_together(instance, settings, clock),)
+    if not reasons:
+        reasons.append(_together(instance, settings, clock))
+    return tuple(reasons)
+
+
+def fewest_gpus(
+    instance: Instance, settings: SolverSettings, clock: Clock
+) -> tuple[int, int, str] | None:
+    """Return GPUs, nodes and layout of the smallest larger cluster that holds a plan.
+
+    Node counts double until a plan appears; then the GPU counts up to there are searched in
+    ascending order, so the first with a plan is the smallest. None up to ``MOST_NODES``.
+    """
+    search = instance.search.model_copy(update={"gpus": None, "max_gpus": None})
+    nodes = instance.group.nodes
+    while nodes < MOST_NODES and not clock.over():
+        nodes = min(2 * nodes, MOST_NODES)
+        group = replace(instance.group, nodes=nodes)
+        larger = replace(instance, group=group, search=search, cost=instance.cost.on(group))
+        space = build_space(larger)
+        priced = Priced.of(larger, space.shapes)
+        searcher = Searcher(larger, priced, settings, clock, Tally())
+        bounds = searcher.bounds()
+        rows = np.flatnonzero(bounds < NEVER)
+        for gpus in np.unique(priced.shapes.gpus[rows]):
+            found = searcher.best(rows[priced.shapes.gpus[rows] == gpus], bounds, NEVER)
+            if found.best is not None:
+                held = int(priced.shapes.held[found.best.row])
+                layout = _layout(priced, found.best)
+                return int(gpus), held // group.gpus_per_node, layout
+    return None
 
 
 def _least(

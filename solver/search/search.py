@@ -21,7 +21,7 @@ from .decision import Decision
 from .front import complete_front
 from .instance import SECONDS_PER_HOUR, Goal, Instance
 from .pricing import NEVER, Priced
-from .reasons import why_nothing_fits
+from .reasons import fewest_gpus, why_nothing_fits
 from .runners_up import recommended, runners_up
 from .space import Space, build_space
 from .validate import validate
@@ -211,10 +211,10 @@ class _Solve:
         value = None if best is None else best.value(self.instance)
         bound = min(found.bound, value) if value is not None else found.bound
         gap = None if value is None else (value - bound) / value
-        excluded = int((self.bounds == NEVER).sum())
         dropped = dict(self.space.dropped)
-        if excluded:
-            dropped["memory"] = excluded
+        for name, rows in self.searcher.excluded().items():
+            if rows.any():
+                dropped[name] = int(rows.sum())
         return Certificate(
             shapes=len(self.space.shapes),
             dropped=dict(sorted(dropped.items())),
@@ -229,9 +229,15 @@ class _Solve:
 
     def _nothing(self, found: Found) -> Result:
         proved = found.proved and not self.clock.over()
-        reasons = (
-            why_nothing_fits(self.instance, self.searcher.settings, self.clock) if proved else ()
-        )
+        settings = self.searcher.settings
+        reasons = why_nothing_fits(self.instance, settings, self.clock) if proved else ()
+        notes: tuple[str, ...] = ()
+        if proved and (fewest := fewest_gpus(self.instance, settings, self.clock)):
+            gpus, nodes, layout = fewest
+            notes = (
+                f"{gpus} GPUs ({nodes} nodes) are the fewest of this kind that hold a plan within "
+                f"every limit: {layout}",
+            )
         return Result(
             status="infeasible" if proved else "unknown",
             objective=self.problem.objective.minimise,
@@ -246,4 +252,5 @@ class _Solve:
             gpu_counts_considered=self.space.gpu_counts,
             certificate=self._certificate(found, None),
             reasons=reasons,
+            notes=notes,
         )

@@ -156,3 +156,10 @@ def test_impossible_layouts_are_refused_all_at_once() -> None:
     fields = {fault.field for fault in caught.value.problems}
     assert {"tp", "dp", "micro_batch", "vpp"} <= fields | {"dp"}
     assert {"tp", "micro_batch"} <= fields
+
+
+@pytest.mark.parametrize("zero", [(0,), (1,), (0, 1), (2,), (3,), (0, 2), (1, 3)])
+def test_any_set_of_zero_stages_can_be_asked_for(zero: tuple[int, ...]) -> None:
+    result = solve(problem("llama3-8b", search=Search(zero=zero)))
+    assert result.status == "optimal"
+    assert {plan.layout.zero for plan in result.plans} <= set(zero)
