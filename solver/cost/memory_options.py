@@ -59,6 +59,8 @@ class MemoryOptions(BaseModel):
     weight_copy
         Sharded weights exist in 16 bit beside the master copy (DeepSpeed); otherwise the master
         copy is the weight, and 16-bit values exist only while gathered (PyTorch FSDP).
+    experts_sharded
+        Experts that are spread by EP are sharded over their data-parallel ranks like other weights.
     reduce_bytes
         Bytes a gradient while it is reduced, sharded weights only.
     gathered_layers
@@ -112,6 +114,7 @@ class MemoryOptions(BaseModel):
     gradients_persist: bool
     cached_gradients: bool
     weight_copy: bool
+    experts_sharded: bool
     reduce_bytes: float = Bytes
     gathered_layers: float = Field(ge=1, le=100)
     bucket_bytes: float = Bytes

@@ -50,12 +50,16 @@ def shard_ranks(shapes: Shapes, shardings: Shardings) -> tuple[FloatArray, Float
     return dense, np.maximum(replicas[:, None] / shardings.replicas, 1.0)
 
 
-def owned_share(parameters: Held, shapes: Shapes, shardings: Shardings) -> FloatArray:
+def owned_share(
+    profile: Profile, parameters: Held, shapes: Shapes, shardings: Shardings
+) -> FloatArray:
     """Parameters of a rank where they are sharded, shape (N, 4, Z).
 
-    Experts are spread over their own, smaller, data-parallel group.
+    Experts are spread over their own, smaller, data-parallel group, if at all.
     """
     dense_ranks, expert_ranks = shard_ranks(shapes, shardings)
+    if not profile.memory.experts_sharded:
+        expert_ranks = np.where((shapes.ep > 1)[:, None], 1.0, expert_ranks)
     share = parameters.dense[:, :, None] / dense_ranks[:, None, :]
     return np.asarray(share + parameters.expert[:, :, None] / expert_ranks[:, None, :])
 
@@ -99,7 +103,7 @@ def state_bytes(
     """
     rates = rates_of(job, profile)
     whole = (parameters.dense + parameters.expert)[:, :, None]
-    share = owned_share(parameters, shapes, shardings)
+    share = owned_share(profile, parameters, shapes, shardings)
     zero = shardings.zero[:, None, :]
     full = zero == FULL_SHARDING
     gradients = rates.gradients * np.where(zero >= GRADIENT_SHARDING, share, whole)
@@ -127,7 +131,7 @@ def least_states(
     """
     one = np.ones((len(shapes), 1), np.int64)
     everything = Shardings(FULL_SHARDING * one, one, one.astype(bool))
-    share, rates = owned_share(parameters, shapes, everything)[..., 0], rates_of(job, profile)
+    share, rates = owned_share(profile, parameters, shapes, everything)[..., 0], rates_of(job, profile)
     static = (min(rates.sharded_weights, rates.weights) + rates.optimizer) * share
     gradients = rates.gradients * share
     several = (shapes.microbatches > 1)[:, None]
