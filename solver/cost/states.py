@@ -152,7 +152,7 @@ class Whole:
         While a layer is in backward: gathered weights of it and of the next one, its gradient
         before and during reduction, the root's weights and the head's gradient.
     root
-        While the root's gradient is reduced, beside the other gradients.
+        While the root's gradient is made or reduced, beside the other gradients.
     missing
         Gradients that do not exist yet when the first layer is in backward.
     """
@@ -191,11 +191,16 @@ def whole_bytes(
         unfreed = everything
     ranks = shard_ranks(shapes, shardings)[0][:, None, :]
     final = job.recipe.grad_bytes / ranks
+    # A tied table has three gradients for a moment: as head, as embedding, and their sum.
+    tied = stages.has_embedding & stages.has_head & job.transformer.tied
+    tables = np.where(tied[:, :, None], 3.0, 1.0) * root
+    embedding = GATHERED_BYTES * (root + tables) + options.reduce_bytes * layer
+    reducing = np.maximum(embedding, (GATHERED_BYTES + options.reduce_bytes) * root)
     return Whole(
         np.where(full & staged, stay, 0.0) + np.where(full, options.bucket_bytes, 0.0),
         np.where(full & ~staged, unfreed, 0.0),
         np.where(zero >= GRADIENT_SHARDING, gradient, 0.0)
         + np.where(full & ~staged, gathered, 0.0),
-        np.where(full, (GATHERED_BYTES + options.reduce_bytes - final) * root, 0.0),
+        np.where(full, reducing - final * root, 0.0),
         np.where(full, final * (root + 2 * layer), 0.0),
     )
