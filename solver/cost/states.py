@@ -134,7 +134,8 @@ def least_states(
     """
     one = np.ones((len(shapes), 1), np.int64)
     everything = Shardings(FULL_SHARDING * one, one, one.astype(bool))
-    share, rates = owned_share(profile, parameters, shapes, everything)[..., 0], rates_of(job, profile)
+    rates = rates_of(job, profile)
+    share = owned_share(profile, parameters, shapes, everything)[..., 0]
     static = (min(rates.sharded_weights, rates.weights) + rates.optimizer) * share
     gradients = rates.gradients * share
     several = (shapes.microbatches > 1)[:, None]
