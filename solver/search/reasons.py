@@ -20,24 +20,37 @@ from .space import build_space
 MOST_NODES = 4_096
 """Largest cluster that is tried when nothing fits."""
 
+MOST_STAGES = 128
+"""Most pipeline stages that are tried when nothing fits: four times the usual limit."""
+
 RELAXABLE = tuple(name for name in LIMIT_NAMES if name != "batch_divisibility")
 """Limits that a user may lift; divisibility is a fact."""
 
 
 def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock) -> tuple[str, ...]:
     """Name each limit that alone stands in the way, with need versus have."""
-    if not build_space(instance.without(*RELAXABLE)).gpu_counts:
+    space = build_space(instance)
+    if not space.dropped and not space.gpu_counts:
         return (_no_layout(instance),)
     reasons = []
     for name in RELAXABLE:
         goal: Goal = "memory" if name == "memory" else instance.goal
-        lifted = replace(instance.without(name), goal=goal)
+        lifted = replace(_lifted(instance, name), goal=goal)
         best = _least(lifted, settings, clock)
         if best is not None:
             reasons.append(_reason(instance, name, best[0], best[1]))
     if not reasons:
         reasons.append(_together(instance, settings, clock))
     return tuple(reasons)
+
+
+def _lifted(instance: Instance, *names: str) -> Instance:
+    """Switch limits off; of stages no more than ``MOST_STAGES`` are looked at even so."""
+    if "max_stages" not in names:
+        return instance.without(*names)
+    limits = instance.limits.model_copy(update={"max_stages": MOST_STAGES})
+    others = (name for name in names if name != "max_stages")
+    return replace(instance, limits=limits).without(*others)
 
 
 def fewest_gpus(
@@ -138,7 +151,7 @@ def _no_layout(instance: Instance) -> str:
 
 def _together(instance: Instance, settings: SolverSettings, clock: Clock) -> str:
     """Say that no single limit is to blame, and what memory alone would need."""
-    lifted = replace(instance.without(*RELAXABLE), goal="memory")
+    lifted = replace(_lifted(instance, *RELAXABLE), goal="memory")
     best = _least(lifted, settings, clock)
     names = ", ".join(RELAXABLE)
     if best is None:

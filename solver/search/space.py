@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..axes import context, expert, tensor
+from ..axes import context, expert, pipeline, tensor
 from ..cost.shapes import Shapes
 from ..cost.stages import interleaves, stack_fits
 from ..degrees import BoolArray, IntArray, divisors
@@ -123,8 +123,9 @@ def _with_virtual_stages(
 ) -> list[dict[str, IntArray]]:
     model, parts = instance.job.transformer, []
     pp, microbatches = cut["pp"], cut["microbatches"]
-    deepest = -(-model.layers // 2) if (pp > 1).any() else 1
-    for vpp in _chosen(tuple(range(1, deepest + 1)), instance.search.vpp):
+    deepest = {-(-model.layers // int(p)) for p in np.unique(pp) if p > 1}
+    cuts = sorted({1, *(v for layers in deepest for v in pipeline.interleavings(layers))})
+    for vpp in _chosen(tuple(cuts), instance.search.vpp):
         virtual = np.full_like(pp, vpp)
         legal = interleaves(model.layers, pp, virtual) & stack_fits(model, pp, virtual)
         if vpp > 1:
