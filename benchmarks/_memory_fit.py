@@ -94,7 +94,7 @@ def left_out(runs: Sequence[MemoryRun], by: str) -> list[float]:
         if place not in known:
             others = [
                 r for r, k in zip(runs, keys, strict=True)
-                if r.options_of == run.options_of and k != key
+                if r.stack == run.options_of and k != key
             ]  # fmt: skip
             known[place] = fit(others, moving[run.options_of])
         errors.append(math.exp(log_error(run, known[place])) - 1)

@@ -52,7 +52,7 @@ FAMILY_STACKS = (
     (r"fsdp1", "fsdp1"),
     (r"litgpt|fsdp|titan|torch", "pytorch"),
     (r"deepspeed|zero-?3", "deepspeed-zero3"),
-    (r"neox|colossal|internevo|intern", "megatron-classic"),
+    (r"neox|colossal|intern", "megatron-deepspeed"),
 )
 """Stack whose memory options a framework without a profile takes: the first that matches."""
 

@@ -60,7 +60,7 @@ def main(runs: Path, save: bool) -> None:
     rows = load(runs)
     lines = PROFILE.read_text("utf-8").splitlines()
     for stack, moving in constants().items():
-        own = [run for run in rows if run.options_of == stack]
+        own = [run for run in rows if run.stack == stack]
         found = fit(own, moving)
         before = [abs(np.expm1(log_error(run, {}))) for run in own] or [0.0]
         after = [abs(np.expm1(log_error(run, found))) for run in own] or [0.0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..axes.data import FULL_SHARDING
 from ..job.job import Job
+from .memory_options import MemoryOptions
 from .parameters import Held
 from .profile import Profile
 from .shapes import Shapes, Shardings
@@ -134,8 +135,8 @@ def least_states(
     """
     one = np.ones((len(shapes), 1), np.int64)
     everything = Shardings(FULL_SHARDING * one, one, one.astype(bool))
-    rates = rates_of(job, profile)
     share = owned_share(profile, parameters, shapes, everything)[..., 0]
+    rates = rates_of(job, profile)
     static = (min(rates.sharded_weights, rates.weights) + rates.optimizer) * share
     gradients = rates.gradients * share
     several = (shapes.microbatches > 1)[:, None]
@@ -144,7 +145,7 @@ def least_states(
 
 @dataclass(frozen=True)
 class Whole:
-    """Parts of a sharded model that are whole for a moment, bytes; (N, 4, Z) each.
+    """Parts of a sharded model that are whole for a moment, bytes; broadcast to (N, 4, Z).
 
     Attributes
     ----------
@@ -180,31 +181,45 @@ def whole_bytes(
     """
     options = profile.memory
     zero = shardings.zero[:, None, :]
-    full = zero == FULL_SHARDING
+    full = (zero == FULL_SHARDING).astype(np.float64)
     layer, root, head = (
         part[:, :, None] for part in (parameters.layer, parameters.vocabulary, parameters.head)
     )
-    everything = GATHERED_BYTES * (parameters.dense + parameters.expert)[:, :, None]
     gradient = (FIRST_GRADIENTS * GATHERED_BYTES + options.reduce_bytes) * layer
     gathered = GATHERED_BYTES * (options.gathered_layers * layer + root + head)
-    staged = (stages.pipelined & options.pipelined_unsharded)[:, :, None]
-    several = (shapes.microbatches > 1)[:, None, None]
-    stay = everything * (1 + several * options.reduce_bytes / GATHERED_BYTES)
-    unfreed = GATHERED_BYTES * (0.0 if options.root_reshard else 1.0) * root
-    if not options.reshard:
-        unfreed = everything
+    freed: FloatArray | float = 1.0
+    if options.pipelined_unsharded:
+        freed = np.where(stages.pipelined, 0.0, 1.0)[:, :, None]
     ranks = shard_ranks(shapes, shardings)[0][:, None, :]
-    final = job.recipe.grad_bytes / ranks
+    final = full * job.recipe.grad_bytes / ranks
     # A tied table has three gradients for a moment: as head, as embedding, and their sum.
     tied = stages.has_embedding & stages.has_head & job.transformer.tied
     tables = np.where(tied[:, :, None], 3.0, 1.0) * root
     embedding = GATHERED_BYTES * (root + tables) + options.reduce_bytes * layer
     reducing = np.maximum(embedding, (GATHERED_BYTES + options.reduce_bytes) * root)
+    stay, unfreed = _staying(options, parameters, shapes, freed)
     return Whole(
-        np.where(full & staged, stay, 0.0) + np.where(full, options.bucket_bytes, 0.0),
-        np.where(full & ~staged, unfreed, 0.0),
-        np.where(zero >= GRADIENT_SHARDING, gradient, 0.0)
-        + np.where(full & ~staged, gathered, 0.0),
-        np.where(full, reducing - final * root, 0.0),
-        np.where(full, final * (root + 2 * layer), 0.0),
+        full * stay,
+        full * unfreed,
+        (zero >= GRADIENT_SHARDING) * gradient + full * (freed * gathered),
+        full * reducing - final * root,
+        final * (root + 2 * layer),
     )
+
+
+def _staying(
+    options: MemoryOptions, parameters: Held, shapes: Shapes, freed: FloatArray | float
+) -> tuple[FloatArray, FloatArray]:
+    """Return what stays whole through the step, and what only until the first backward."""
+    none = np.zeros((1, 1, 1))
+    stay, unfreed = none + options.bucket_bytes, none
+    if options.pipelined_unsharded or not options.reshard:
+        everything = GATHERED_BYTES * (parameters.dense + parameters.expert)[:, :, None]
+        several = (shapes.microbatches > 1)[:, None, None]
+        whole = everything * (1 + several * options.reduce_bytes / GATHERED_BYTES)
+        stay = stay + (1 - np.asarray(freed)) * whole
+    if not options.reshard:
+        unfreed = freed * everything
+    elif not options.root_reshard:
+        unfreed = freed * (GATHERED_BYTES * parameters.vocabulary[:, :, None])
+    return stay, unfreed
