@@ -17,8 +17,8 @@ from .instance import LIMIT_NAMES, Goal, Instance
 from .pricing import NEVER, Priced
 from .space import build_space
 
-MOST_NODES = 4_096
-"""Largest cluster that is tried when nothing fits."""
+MOST_NODES, MOST_TIMES = 4_096, 64
+"""Largest cluster that is tried when nothing fits: in nodes, and in multiples of the given one."""
 
 MOST_STAGES = 128
 """Most pipeline stages that are tried when nothing fits: four times the usual limit."""
@@ -59,12 +59,14 @@ def fewest_gpus(
     """Return GPUs, nodes and layout of the smallest larger cluster that holds a plan.
 
     Node counts double until a plan appears; then the GPU counts up to there are searched in
-    ascending order, so the first with a plan is the smallest. None up to ``MOST_NODES``.
+    ascending order, so the first with a plan is the smallest. None where the largest that is tried
+    holds none.
     """
     search = instance.search.model_copy(update={"gpus": None, "max_gpus": None})
     nodes = instance.group.nodes
-    while nodes < MOST_NODES and not clock.over():
-        nodes = min(2 * nodes, MOST_NODES)
+    most = min(MOST_NODES, MOST_TIMES * nodes)
+    while nodes < most and not clock.over():
+        nodes = min(2 * nodes, most)
         group = replace(instance.group, nodes=nodes)
         larger = replace(instance, group=group, search=search, cost=instance.cost.on(group))
         space = build_space(larger)
