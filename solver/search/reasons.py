@@ -147,8 +147,15 @@ def _no_layout(instance: Instance) -> str:
     return (
         f"divisibility: no TP x PP x CP x DP that the model ({instance.job.transformer.name}) and "
         f"the batch ({instance.job.global_batch} sequences of {instance.job.seq_len} tokens) allow "
-        f"fills {wanted} GPUs or a part of them that is looked at"
+        f"fills {wanted} GPUs or a part of them that is looked at{_restricted(instance)}"
     )
+
+
+def _restricted(instance: Instance) -> str:
+    """Name the lists of the search that leave degrees out."""
+    lists = ("tp", "pp", "vpp", "cp", "ep", "micro_batch")
+    named = [f"search.{name}" for name in lists if getattr(instance.search, name) is not None]
+    return f" within {', '.join(named)}" if named else ""
 
 
 def _together(instance: Instance, settings: SolverSettings, clock: Clock) -> str:

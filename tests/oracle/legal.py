@@ -21,7 +21,7 @@ from solver.cost.tables import Tables
 from solver.job.job import Job, Limits, Recompute, Search
 from topology.cluster import NodeGroup
 
-MICRO_BATCHES = (1, 2, 4, 8, 16)
+MANY_TOKENS = 65_536
 """Micro-batches that are looked at where the search names none."""
 
 
@@ -90,7 +90,9 @@ def batches(question: Question, dp: int) -> list[tuple[int, int]]:
     if question.job.global_batch % dp:
         return []
     sequences = question.job.global_batch // dp
-    sizes = question.search.micro_batch or MICRO_BATCHES
+    powers = [2**n for n in range(24)]
+    room = max(16, MANY_TOKENS // question.job.seq_len)
+    sizes = question.search.micro_batch or [size for size in powers if size <= room]
     return [(size, sequences // size) for size in sizes if sequences % size == 0]
 
 
