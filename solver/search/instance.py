@@ -66,8 +66,12 @@ class Instance:
 
     def holds(self, name: str) -> bool:
         """Whether a limit holds: enabled, and not waived by the problem itself."""
-        waived = name == "tp_within_node" and not self.limits.tp_within_node
-        return name in self.enabled and not waived
+        waived = {
+            "tp_within_node": not self.limits.tp_within_node,
+            "deadline": self.limits.deadline_s is None,
+            "budget": self.limits.budget_usd is None,
+        }
+        return name in self.enabled and not waived.get(name, False)
 
     @cached_property
     def tp_room(self) -> int:

@@ -177,7 +177,7 @@ def test_short_sequences_are_tried_in_large_micro_batches() -> None:
 def test_a_step_of_days_is_refused_and_not_called_infeasible(model: str) -> None:
     account = Account(cost_model=model)  # type: ignore[arg-type]  # parametrised
     with pytest.raises(InputError, match="takes over 100,000 s"):
-        solve(problem("llama3-70b", nodes=2, batch=2_400_000, seq_len=4096, account=account))
+        solve(problem("llama3-70b", batch=2_400_000, seq_len=4096, account=account))
 
 
 def test_more_gpus_than_the_most_are_refused() -> None:
