@@ -30,7 +30,6 @@ BUG, BAD_INPUT, INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 1, 2, 3, 4, 5, 6
 INTERRUPTED, NO_READER = 130, 141
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 FORMATS = ("table", "json", "jsonl", "csv", "md")
-LOCAL_PROBLEM = "shardplan.yaml"
 DEBUG = "SHARDPLAN_DEBUG"
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
@@ -134,8 +133,8 @@ def problem_params() -> list[click.Parameter]:
 
 def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
     """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example."""
-    from solver.job.read import example_path, parse_problem
-    from solver.report.stored import read_problem_or_plan
+    from solver.job.read import parse_problem
+    from solver.report.stored import LOCAL_PROBLEM, problem_path, read_problem_or_plan
 
     used = {s.field: s.name for s in SETTINGS if given.get(s.name) is not None}
     overrides = nested({field: given[name] for field, name in used.items()})
@@ -146,8 +145,7 @@ def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProbl
     if path is None:
         example = "the packaged example, Llama-3-70B on 64 H100"
         out.note(f"no PROBLEM.yaml given: {f'./{LOCAL_PROBLEM}' if local else example}")
-    found = LOCAL_PROBLEM if local else example_path()
-    return read_problem_or_plan(found if path is None else path, overrides, flags)
+    return read_problem_or_plan(problem_path(path), overrides, flags)
 
 
 @click.group(cls=Group, context_settings={"max_content_width": 100})
@@ -178,11 +176,14 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     the packaged example. A flag replaces the value of the file.
     """
     from solver.job.named import seconds
-    from solver.report.files import write_whole
+    from solver.report.files import check_targets, write_whole
     from solver.report.plans import Run, plans_report
     from solver.report.render import to_json
+    from solver.report.stored import problem_path
 
     limit = seconds(given["time_limit"], "--time-limit")
+    targets = {_flag(key): given[key] for key in ("output", "stats") if given[key] is not None}
+    check_targets(targets, problem_path(problem))
     asked, started = _read(out, problem, given), time.perf_counter()
     from solver.search.search import solve
 
@@ -190,9 +191,9 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     result = solve(asked, seed=seed, workers=workers, time_limit_s=limit)
     spent: dict[str, Any] = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
     report = plans_report(asked, result, Run(seed, workers, spent["solve_s"]))
-    if given["output"]:
+    if given["output"] is not None:
         write_whole(given["output"], to_json(report.data))
-    if given["stats"]:
+    if given["stats"] is not None:
         spent["certificate"] = result.certificate.model_dump()
         write_whole(given["stats"], to_json(spent))
     out.show(report)

@@ -14,12 +14,20 @@ from topology.hardware import find_gpu
 from topology.source import read_text
 
 from ..job.job import PlanningProblem
-from ..job.read import parse_problem
+from ..job.read import example_path, parse_problem
 from ..plan import Plan
 from .layouts import layout_values
 from .resolved import PLAN_SCHEMA
 
+LOCAL_PROBLEM = "shardplan.yaml"
 _PREFIX = "shardplan."
+
+
+def problem_path(path: str | None) -> str:
+    """Return the file that a problem is read from: the named, the local or the packaged one."""
+    if path is not None:
+        return path
+    return LOCAL_PROBLEM if Path(LOCAL_PROBLEM).is_file() else str(example_path())
 
 
 def read_problem_or_plan(
