@@ -18,16 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+try:
+    import click
 
-from solver.job.settings import SETTINGS, nested
+    from cli_guard import BAD_INPUT, INTERRUPTED, NO_READER, Entry, drop, is_open, write
+    from solver.job.settings import SETTINGS, nested
+except KeyboardInterrupt:  # no handler stands yet
+    raise SystemExit(130) from None
 
 if TYPE_CHECKING:
     from solver.job.job import PlanningProblem
     from solver.report import Report
 
-BUG, BAD_INPUT, INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 1, 2, 3, 4, 5, 6
-INTERRUPTED, NO_READER = 130, 141
+BUG, INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 1, 3, 4, 5, 6
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 FORMATS = ("table", "json", "jsonl", "csv", "md")
 DEBUG = "SHARDPLAN_DEBUG"
@@ -48,12 +51,14 @@ class Out:
         """Print a report on stdout."""
         from solver.report import render
 
+        if not is_open(sys.stdout):
+            raise BrokenPipeError
         at_terminal = sys.stdout.isatty()
         columns = shutil.get_terminal_size().columns if at_terminal else None
         auto = at_terminal and not os.environ.get("NO_COLOR")
         color = auto if self.color == "auto" else self.color == "always"
         text = render(report, self.form, width=self.width or columns, color=color)
-        click.echo(text, nl=False, color=color)
+        write(text, color)
 
     def note(self, text: str) -> None:
         """Print a line on stderr unless --quiet."""
@@ -61,7 +66,7 @@ class Out:
             click.echo(text, err=True)
 
 
-class Command(click.Command):
+class Command(Entry):
     """A command with the output flags, whose every failure has an exit code and no traceback."""
 
     def __init__(self, *args: Any, forms: tuple[str, ...] = FORMATS, **given: Any) -> None:
@@ -87,13 +92,13 @@ class Command(click.Command):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop(sys.stdout)
             ctx.exit(NO_READER)
         except Exception as error:  # a bug is reported, never shown as a traceback
             ctx.exit(_failed(ctx.obj, error))
 
 
-class Group(click.Group):
+class Group(Entry, click.Group):
     """A group of such commands."""
 
     command_class = Command

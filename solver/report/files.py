@@ -98,16 +98,18 @@ def _obstacle(path: str) -> str:
             return "it is a folder"
         if os.path.exists(path) and not os.access(path, os.W_OK):
             return "permission denied"
-        if _is_stream(path):
-            return ""
-        folder = os.path.dirname(os.path.realpath(path))
-        if not stat.S_ISDIR(os.stat(folder).st_mode):
-            return "its folder is a file"
-        return "" if os.access(folder, os.W_OK | os.X_OK) else "its folder is not writable"
-    except FileNotFoundError:
-        return "its folder does not exist"
+        return "" if _is_stream(path) else _folder_obstacle(os.path.realpath(path))
     except (OSError, ValueError) as error:
         return _reason(error)
+
+
+def _folder_obstacle(path: str) -> str:
+    folder = os.path.dirname(path)
+    if not os.path.exists(folder):
+        return "its folder does not exist"
+    if not os.path.isdir(folder):
+        return "its folder is a file"
+    return "" if os.access(folder, os.W_OK | os.X_OK) else "its folder is not writable"
 
 
 def _replace(target: Path, text: str) -> None:

@@ -53,7 +53,7 @@ def test_a_failure_leaves_what_stood_there(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fails)
-        with pytest.raises(InputError, match="SP100.*cannot be written.*Name another"):
+        with pytest.raises(InputError, match=r"SP100.*cannot be written.*Name another"):
             write_whole(str(file), "after")
         assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
         patch.setattr(Path, "unlink", fails)  # cleaning up fails too
