@@ -57,12 +57,14 @@ def drop(stream: Any) -> None:
 
 def _code(call: Callable[[], Any]) -> Any:
     """Run the command line and return its exit code, whatever stops it."""
+    before = sys.stdout
     try:
         try:
             code = call()
         except SystemExit as left:
-            # click leaves with 1 where --help meets a pipe that nobody reads.
-            code = NO_READER if isinstance(left.__context__, BrokenPipeError) else left.code
+            code = left.code
+        if sys.stdout is not before:  # click puts a mute stream there once nobody reads
+            code = NO_READER
         if is_open(sys.stdout):
             sys.stdout.flush()
         return code if is_open(sys.stdout) else code or NO_READER

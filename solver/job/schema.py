@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator
@@ -29,6 +30,11 @@ GRAD_BYTES = {"fp32": 4.0, "bf16": 2.0}
 FRONT = ("time", "cost", "gpus")
 
 Share = Annotated[float, BeforeValidator(checked(parse_percent, "SP109"))]
+MOST_COMM = 10.0
+"""Communication may take longer than compute: up to 1000 % of it."""
+CommShare = Annotated[
+    float, BeforeValidator(checked(partial(parse_percent, most=MOST_COMM), "SP109"))
+]
 Degrees = Annotated[tuple[int, ...] | None, BeforeValidator(checked(parse_degrees))]
 
 
@@ -83,7 +89,7 @@ class LimitsSpec(Frozen):
 
     mem_headroom: Share = Field(default=0.10, lt=1, examples=["10%"])
     max_bubble: Share = Field(default=0.15, examples=["15%"])
-    max_comm: Share = Field(default=0.20, examples=["20%"])
+    max_comm: CommShare = Field(default=0.20, examples=["20%"])
     comm_metric: Annotated[str, BeforeValidator(choice("exposed", "total"))] = "exposed"
     tp_within_node: bool = Field(default=True, examples=["true"])
     max_stages: int = Field(default=32, ge=1, le=10_000, examples=[32])
