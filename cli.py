@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 try:
     import click
 
-    from cli_guard import BAD_INPUT, INTERRUPTED, NO_READER, Entry, drop, is_open, write
+    from cli_guard import INTERRUPTED, NO_READER, Entry, drop, failed, is_open, write
     from solver.job.settings import SETTINGS, nested
 except KeyboardInterrupt:  # no handler stands yet
     raise SystemExit(130) from None
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from solver.job.job import PlanningProblem
     from solver.report import Report
 
-BUG, INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 1, 3, 4, 5, 6
+INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 3, 4, 5, 6
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 FORMATS = ("table", "json", "jsonl", "csv", "md")
-DEBUG = "SHARDPLAN_DEBUG"
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
 
@@ -95,30 +93,13 @@ class Command(Entry):
             drop(sys.stdout)
             ctx.exit(NO_READER)
         except Exception as error:  # a bug is reported, never shown as a traceback
-            ctx.exit(_failed(ctx.obj, error))
+            ctx.exit(failed(error, ctx.obj.form, ctx.obj.verbose))
 
 
 class Group(Entry, click.Group):
     """A group of such commands."""
 
     command_class = Command
-
-
-def _failed(out: Out, error: Exception) -> int:
-    from topology.errors import InputError
-
-    if isinstance(error, InputError):
-        click.echo(str(error), err=True)
-        if out.form == "json":
-            from solver.report.faults import errors_json
-
-            click.echo(errors_json(error), nl=False)
-        return BAD_INPUT
-    if os.environ.get(DEBUG) or out.verbose > 1:
-        traceback.print_exception(error)
-    text = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
-    click.echo(f"{text}. A bug: please report it with the input ({DEBUG}=1: where).", err=True)
-    return BUG
 
 
 def _flag(name: str) -> str:

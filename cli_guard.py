@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-BAD_INPUT, INTERRUPTED, NO_READER = 2, 130, 141
+BUG, BAD_INPUT, INTERRUPTED, NO_READER = 1, 2, 130, 141
+DEBUG = "SHARDPLAN_DEBUG"
 
 
 class Unwritable(click.ClickException):
@@ -84,6 +86,24 @@ def _code(call: Callable[[], Any]) -> Any:
     except OSError as error:
         Unwritable(error).show()
         return BAD_INPUT
+
+
+def failed(error: Exception, form: str, verbose: int) -> int:
+    """Print what stopped a command and return the exit code."""
+    from topology.errors import InputError  # noqa: PLC0415 - --help stays fast
+
+    if isinstance(error, InputError):
+        click.echo(str(error), err=True)
+        if form == "json":
+            from solver.report.faults import errors_json  # noqa: PLC0415
+
+            click.echo(errors_json(error), nl=False)
+        return BAD_INPUT
+    if os.environ.get(DEBUG) or verbose > 1:
+        traceback.print_exception(error)
+    text = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
+    click.echo(f"{text}. A bug: please report it with the input ({DEBUG}=1: where).", err=True)
+    return BUG
 
 
 class Entry(click.Command):

@@ -63,7 +63,7 @@ def test_width_leaves_out_columns_that_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40])
-@pytest.mark.parametrize("command", (ANSWERS[0], *ANSWERS[2:-1]), ids=lambda c: " ".join(c[:2]))
+@pytest.mark.parametrize("command", [ANSWERS[0], *ANSWERS[2:-1]], ids=lambda c: " ".join(c[:2]))
 def test_no_line_is_longer_than_the_width(command: tuple[str, ...], width: int) -> None:
     """All but drawings, which cannot be wrapped: the front and the tree."""
     result = run(*command, "--width", str(width))
