@@ -12,26 +12,26 @@ import os
 import shutil
 import sys
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+try:
+    import click
 
-from solver.job.settings import SETTINGS, nested
+    from cli_guard import INTERRUPTED, NO_READER, Entry, drop, failed, is_open, write
+    from solver.job.settings import SETTINGS, nested
+except KeyboardInterrupt:  # no handler stands yet
+    raise SystemExit(130) from None
 
 if TYPE_CHECKING:
     from solver.job.job import PlanningProblem
     from solver.report import Report
 
-BUG, BAD_INPUT, INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 1, 2, 3, 4, 5, 6
-INTERRUPTED, NO_READER = 130, 141
+INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 3, 4, 5, 6
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 FORMATS = ("table", "json", "jsonl", "csv", "md")
-LOCAL_PROBLEM = "shardplan.yaml"
-DEBUG = "SHARDPLAN_DEBUG"
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
 
@@ -49,12 +49,14 @@ class Out:
         """Print a report on stdout."""
         from solver.report import render
 
+        if not is_open(sys.stdout):
+            raise BrokenPipeError
         at_terminal = sys.stdout.isatty()
         columns = shutil.get_terminal_size().columns if at_terminal else None
         auto = at_terminal and not os.environ.get("NO_COLOR")
         color = auto if self.color == "auto" else self.color == "always"
         text = render(report, self.form, width=self.width or columns, color=color)
-        click.echo(text, nl=False, color=color)
+        write(text, color)
 
     def note(self, text: str) -> None:
         """Print a line on stderr unless --quiet."""
@@ -62,7 +64,7 @@ class Out:
             click.echo(text, err=True)
 
 
-class Command(click.Command):
+class Command(Entry):
     """A command with the output flags, whose every failure has an exit code and no traceback."""
 
     def __init__(self, *args: Any, forms: tuple[str, ...] = FORMATS, **given: Any) -> None:
@@ -88,33 +90,16 @@ class Command(click.Command):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop(sys.stdout)
             ctx.exit(NO_READER)
         except Exception as error:  # a bug is reported, never shown as a traceback
-            ctx.exit(_failed(ctx.obj, error))
+            ctx.exit(failed(error, ctx.obj.form, ctx.obj.verbose))
 
 
-class Group(click.Group):
+class Group(Entry, click.Group):
     """A group of such commands."""
 
     command_class = Command
-
-
-def _failed(out: Out, error: Exception) -> int:
-    from topology.errors import InputError
-
-    if isinstance(error, InputError):
-        click.echo(str(error), err=True)
-        if out.form == "json":
-            from solver.report.faults import errors_json
-
-            click.echo(errors_json(error), nl=False)
-        return BAD_INPUT
-    if os.environ.get(DEBUG) or out.verbose > 1:
-        traceback.print_exception(error)
-    text = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
-    click.echo(f"{text}. A bug: please report it with the input ({DEBUG}=1: where).", err=True)
-    return BUG
 
 
 def _flag(name: str) -> str:
@@ -134,8 +119,8 @@ def problem_params() -> list[click.Parameter]:
 
 def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
     """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example."""
-    from solver.job.read import example_path, parse_problem
-    from solver.report.stored import read_problem_or_plan
+    from solver.job.read import parse_problem
+    from solver.report.stored import LOCAL_PROBLEM, problem_path, read_problem_or_plan
 
     used = {s.field: s.name for s in SETTINGS if given.get(s.name) is not None}
     overrides = nested({field: given[name] for field, name in used.items()})
@@ -146,8 +131,7 @@ def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProbl
     if path is None:
         example = "the packaged example, Llama-3-70B on 64 H100"
         out.note(f"no PROBLEM.yaml given: {f'./{LOCAL_PROBLEM}' if local else example}")
-    found = LOCAL_PROBLEM if local else example_path()
-    return read_problem_or_plan(found if path is None else path, overrides, flags)
+    return read_problem_or_plan(problem_path(path), overrides, flags)
 
 
 @click.group(cls=Group, context_settings={"max_content_width": 100})
@@ -178,11 +162,14 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     the packaged example. A flag replaces the value of the file.
     """
     from solver.job.named import seconds
-    from solver.report.files import write_whole
+    from solver.report.files import check_targets, write_whole
     from solver.report.plans import Run, plans_report
     from solver.report.render import to_json
+    from solver.report.stored import problem_path
 
     limit = seconds(given["time_limit"], "--time-limit")
+    targets = {_flag(key): given[key] for key in ("output", "stats") if given[key] is not None}
+    check_targets(targets, problem_path(problem))
     asked, started = _read(out, problem, given), time.perf_counter()
     from solver.search.search import solve
 
@@ -190,9 +177,9 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     result = solve(asked, seed=seed, workers=workers, time_limit_s=limit)
     spent: dict[str, Any] = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
     report = plans_report(asked, result, Run(seed, workers, spent["solve_s"]))
-    if given["output"]:
+    if given["output"] is not None:
         write_whole(given["output"], to_json(report.data))
-    if given["stats"]:
+    if given["stats"] is not None:
         spent["certificate"] = result.certificate.model_dump()
         write_whole(given["stats"], to_json(spent))
     out.show(report)

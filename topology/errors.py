@@ -52,12 +52,18 @@ class Problem:
         )
 
 
+MOST_SHOWN = 20
+"""Faults that are reported at once; more help nobody."""
+
+
 class InputError(ShardplanError):
-    """Input that cannot be used; carries every fault that was found, in file order."""
+    """Input that cannot be used; carries the first 20 faults, in file order."""
 
     def __init__(self, *problems: Problem) -> None:
-        self.problems = tuple(sorted(problems))
-        super().__init__("\n".join(map(str, self.problems)))
+        self.problems = tuple(sorted(problems)[:MOST_SHOWN])
+        more = len(problems) - len(self.problems)
+        lines = [*map(str, self.problems), *([f"… and {more:,} more"] if more else [])]
+        super().__init__("\n".join(lines))
 
 
 class UnsupportedError(InputError):

@@ -10,11 +10,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from .errors import InputError, Problem, UnsupportedError
+from .numbers import plain
 from .source import Loc, Source, dotted
 from .units import shown
 
-MOST_SHOWN = 20
-"""Faults that are reported at once; more help nobody."""
 UNSUPPORTED = "SP115"
 
 _NAMES = {
@@ -69,11 +68,11 @@ def unknown_key(source: Source, loc: Loc, known: Iterable[str]) -> Problem:
     section = dotted(loc[:-1]) or "problem"
     listing = f"Known keys: {', '.join(names)}."
     hint = f"{did_you_mean(key, names)} {listing}".strip()
-    return source.fault(loc, "SP101", f"unknown key '{key[:60]}' in [{section}].", hint)
+    return source.fault(loc, "SP101", f"unknown key '{plain(key)}' in [{section}].", hint)
 
 
 def raise_all(problems: Iterable[Problem]) -> None:
-    """Raise the faults, if any: the first 20 in the order of the file.
+    """Raise the faults, if any.
 
     Raises
     ------
@@ -82,7 +81,7 @@ def raise_all(problems: Iterable[Problem]) -> None:
     InputError
         Where something is wrong.
     """
-    found = sorted(set(problems), key=lambda p: (p.path, p.line, p.column, p))[:MOST_SHOWN]
+    found = set(problems)
     if not found:
         return
     kind = UnsupportedError if all(p.code == UNSUPPORTED for p in found) else InputError

@@ -13,6 +13,8 @@ _QUANTITY = re.compile(
 # Beyond any machine or run; keeps float arithmetic exact enough and finite.
 _LARGEST = 10**24
 LONGEST_ECHO = 40
+LONGEST_NAME = 60
+"""Longer than any key of a file."""
 _WIDEST_ECHO_BITS = 128
 
 
@@ -26,6 +28,12 @@ def shown(value: object) -> str:
         return f"a number of about 10^{int(value.bit_length() * math.log10(2))}"
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= LONGEST_ECHO else text[:LONGEST_ECHO] + "…"
+
+
+def plain(name: object) -> str:
+    """Return a name to print: control and writing-direction characters escaped, and not long."""
+    text = repr(str(name))[1:-1]
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 
 def finite(value: object, what: str) -> Fraction:

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from .errors import InputError, Problem
+from .numbers import plain
 
 Loc = tuple[str | int, ...]
 Positions = dict[Loc, tuple[int, int]]
@@ -85,7 +86,7 @@ def dotted(loc: Loc) -> str:
     """Write a location as ``training.seq_len`` or ``search.tp[1]``."""
     text = ""
     for part in loc:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+        text += f"[{part}]" if isinstance(part, int) else f".{plain(part)}"
     return text.removeprefix(".")
 
 
@@ -223,7 +224,7 @@ class _YamlReader:
             key = event.value
             if key in items:
                 first = self.positions[(*loc, key)][0]
-                message = f"key '{key[:60]}' is given twice, first in line {first}."
+                message = f"key '{plain(key)}' is given twice, first in line {first}."
                 raise self.fail(event, message, "Keep one.")
             self.positions[(*loc, key)] = _place(event)
             items[key] = self.value(next(events), events, (*loc, key))

@@ -235,15 +235,16 @@ def parse_duration(value: object) -> float:
     return float(positive(total, value, what))
 
 
-def parse_percent(value: object) -> float:
-    """Return a share from 0 to 1, written ``"15%"``, ``0.15`` or ``"0.15"``.
+def parse_percent(value: object, most: float = 1.0) -> float:
+    """Return a share from 0 to ``most``, written ``"15%"``, ``0.15`` or ``"0.15"``.
 
     Raises
     ------
     ValueError
-        Outside 0..1 (a bare 15 is asked whether 0.15 was meant) and for what is not finite.
+        Outside 0..most (a bare 15 is asked whether 0.15 was meant) and for what is not finite.
     """
     what = 'a share such as 0.15 or "15%"'
+    unit = ""
     if isinstance(value, str):
         number, unit = split(value, what)
         if unit not in {"", "%"}:
@@ -252,15 +253,21 @@ def parse_percent(value: object) -> float:
         share = number / 100 if unit else number
     else:
         share = finite(value, what)
-    if share > 1:
-        percent = float(share)
-        guess = f" Did you mean {percent / 100:g} ({percent:g} %)?" if share <= _PERCENT else ""
-        msg = (
-            f"{shown(value)} is out of range 0..1.{guess} "
-            'Percent strings such as "15%" are accepted.'
-        )
-        raise ValueError(msg)
+    if share > most:
+        raise ValueError(_above(value, share, most, bool(unit)))
     return float(share)
+
+
+def _above(value: object, share: float | Fraction, most: float, in_percent: bool) -> str:
+    """Word the fault of a share that is too large; only a bare number may have meant percent."""
+    if in_percent:
+        return f"{shown(value)} is out of range 0..{100 * most:g} %."
+    percent = float(share)
+    guess = f" Did you mean {percent / 100:g} ({percent:g} %)?" if share <= _PERCENT else ""
+    return (
+        f"{shown(value)} is out of range 0..{most:g}.{guess} "
+        'Percent strings such as "15%" are accepted.'
+    )
 
 
 _PRICE_TAIL = re.compile(r"(?:\$|usd)?\s*(?:/|per)\s*(?:gpu[-*·. ]?(?:h|hr|hour))", re.IGNORECASE)

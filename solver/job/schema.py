@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 
 from topology.faults import FieldError, checked
 from topology.units import parse_duration, parse_percent, shown
@@ -28,15 +29,35 @@ FRAMEWORKS = ("megatron", "fsdp")
 GRAD_BYTES = {"fp32": 4.0, "bf16": 2.0}
 FRONT = ("time", "cost", "gpus")
 
-Share = Annotated[float, BeforeValidator(checked(parse_percent, "SP109"))]
-Degrees = Annotated[tuple[int, ...] | None, BeforeValidator(checked(parse_degrees))]
+NUMBER, TEXT, NOTHING = {"type": "number"}, {"type": "string"}, {"type": "null"}
+WHOLES = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
+WRITTEN = WithJsonSchema({"anyOf": [NUMBER, TEXT]})
+"""What a file holds where a unit may stand: ``0.15`` or ``15%``; the reader checks the rest."""
+WRITTEN_OR_NOT = WithJsonSchema({"anyOf": [NUMBER, TEXT, NOTHING]})
+WRITTEN_DEGREES = WithJsonSchema({"anyOf": [{"type": "integer"}, WHOLES, TEXT, NOTHING]})
+SEVERAL = WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}, NOTHING]})
+FLAG_OR_AXES = WithJsonSchema(
+    {"anyOf": [{"type": "boolean"}, TEXT, {"type": "array", "items": TEXT}, NOTHING]}
+)
+
+Share = Annotated[float, BeforeValidator(checked(parse_percent, "SP109")), WRITTEN]
+MOST_COMM = 10.0
+"""Communication may take longer than compute: up to 1000 % of it."""
+CommShare = Annotated[
+    float, BeforeValidator(checked(partial(parse_percent, most=MOST_COMM), "SP109")), WRITTEN
+]
+Degrees = Annotated[
+    tuple[int, ...] | None, BeforeValidator(checked(parse_degrees)), WRITTEN_DEGREES
+]
 
 
 def _positive_degrees(value: Any) -> tuple[int, ...]:
     return positive(parse_degrees(value))
 
 
-PositiveDegrees = Annotated[tuple[int, ...] | None, BeforeValidator(checked(_positive_degrees))]
+PositiveDegrees = Annotated[
+    tuple[int, ...] | None, BeforeValidator(checked(_positive_degrees)), WRITTEN_DEGREES
+]
 GpuCount = Annotated[int | None, Field(ge=1, le=MAX_GPUS, examples=[64])]
 
 
@@ -60,10 +81,12 @@ class TrainingSpec(Frozen):
     """
 
     seq_len: int = Field(ge=1, le=MAX_TOKENS, examples=[4096])
-    global_batch: Annotated[Batch, BeforeValidator(parse_batch)] = Field(examples=["1024seq"])
-    tokens: Annotated[int | None, BeforeValidator(checked(parse_tokens, "SP109"))] = Field(
-        default=None, ge=1, le=MAX_RUN_TOKENS, examples=["100B"]
+    global_batch: Annotated[Batch, BeforeValidator(parse_batch), WRITTEN] = Field(
+        examples=["1024seq"]
     )
+    tokens: Annotated[
+        int | None, BeforeValidator(checked(parse_tokens, "SP109")), WRITTEN_OR_NOT
+    ] = Field(default=None, ge=1, le=MAX_RUN_TOKENS, examples=["100B"])
     precision: Annotated[str, BeforeValidator(choice(*PRECISIONS))] = "bf16"
     optimizer: Annotated[str, BeforeValidator(choice(*OPTIMIZERS))] = "adamw"
     grad_dtype: Annotated[str, BeforeValidator(choice(*GRAD_BYTES))] = "fp32"
@@ -83,14 +106,14 @@ class LimitsSpec(Frozen):
 
     mem_headroom: Share = Field(default=0.10, lt=1, examples=["10%"])
     max_bubble: Share = Field(default=0.15, examples=["15%"])
-    max_comm: Share = Field(default=0.20, examples=["20%"])
+    max_comm: CommShare = Field(default=0.20, examples=["20%"])
     comm_metric: Annotated[str, BeforeValidator(choice("exposed", "total"))] = "exposed"
     tp_within_node: bool = Field(default=True, examples=["true"])
     max_stages: int = Field(default=32, ge=1, le=10_000, examples=[32])
-    deadline: Annotated[float | None, BeforeValidator(checked(parse_duration))] = Field(
-        default=None, gt=0, le=MAX_DEADLINE_S, examples=["30d"]
+    deadline: Annotated[float | None, BeforeValidator(checked(parse_duration)), WRITTEN_OR_NOT] = (
+        Field(default=None, gt=0, le=MAX_DEADLINE_S, examples=["30d"])
     )
-    budget: Annotated[float | None, BeforeValidator(checked(parse_usd))] = Field(
+    budget: Annotated[float | None, BeforeValidator(checked(parse_usd)), WRITTEN_OR_NOT] = Field(
         default=None, gt=0, le=MAX_USD, examples=[50000]
     )
 
@@ -105,7 +128,7 @@ class SearchSpec(Frozen):
     ep: PositiveDegrees = None
     zero: Degrees = None
     micro_batch: PositiveDegrees = None
-    recompute: tuple[str, ...] = RECOMPUTE
+    recompute: Annotated[tuple[str, ...], SEVERAL] = RECOMPUTE
     hsdp: bool = Field(default=True, examples=["true"])
     gpus: GpuCount = None
     max_gpus: GpuCount = None
@@ -139,11 +162,11 @@ class ObjectiveSpec(Frozen):
     """The ``objective`` section, or just ``time`` or ``cost``."""
 
     minimise: Annotated[str, BeforeValidator(choice("time", "cost"))] = "time"
-    pareto: bool = False
+    pareto: Annotated[bool, FLAG_OR_AXES] = False
     top: int = Field(default=5, ge=1, le=MAX_TOP, examples=[5])
-    tolerance: Annotated[float | None, BeforeValidator(checked(parse_percent, "SP109"))] = Field(
-        default=None, examples=["3%"]
-    )
+    tolerance: Annotated[
+        float | None, BeforeValidator(checked(parse_percent, "SP109")), WRITTEN_OR_NOT
+    ] = Field(default=None, examples=["3%"])
 
     @field_validator("pareto", mode="before")
     @classmethod

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from topology.units import GB, show_count
 
 _WHOLE_PERCENT = 0.095
+_LEAST_DECIMAL = 0.05
+"""What is nearer to a whole percent reads the same with one decimal."""
 
 
 def dash_one(value: int) -> str:
@@ -18,8 +22,10 @@ def count(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Show a share of 1 as percent: two figures, so one decimal below 10 %."""
-    digits = 1 if 0 < abs(share) < _WHOLE_PERCENT else 0
+    """Show a share of 1 as percent: two figures, one decimal below 10 % and where one is needed."""
+    part = math.modf(100 * abs(share))[0]
+    needed = min(part, 1 - part) >= _LEAST_DECIMAL
+    digits = 1 if needed or 0 < abs(share) < _WHOLE_PERCENT else 0
     return f"{100 * share:.{digits}f} %"
 
 

@@ -19,6 +19,10 @@ from .blocks import Block, Column, Facts, Plain, Report, Sheet
 
 PROSE_WIDTH = 110
 """Columns that running text takes where no width is given."""
+_LEAST_TEXT = 20
+"""Columns that text beside a label needs to be read."""
+_NARROW = 60
+"""Below this, a table that does not fit is written row by row; a terminal has 80 columns."""
 _UNBOUNDED = 10_000
 """A console this wide never cuts a table."""
 
@@ -142,7 +146,8 @@ def _print(console: Console, block: Block, width: int | None) -> None:
         console.print(Text(textwrap.fill(block, prose)), soft_wrap=True)
         return
     if block.title:
-        console.print(Text(block.title, "bold"), soft_wrap=True)
+        title = textwrap.fill(block.title, width) if width else block.title
+        console.print(Text(title, "bold"), soft_wrap=True)
     if isinstance(block, Plain):
         console.print(Text(block.text), soft_wrap=True)
     elif isinstance(block, Facts):
@@ -153,11 +158,14 @@ def _print(console: Console, block: Block, width: int | None) -> None:
 
 def _print_facts(console: Console, facts: Facts, prose: int) -> None:
     indent = max((len(label) for label, _ in facts.rows), default=0) + 2
+    below = prose - indent < _LEAST_TEXT
+    indent = 2 if below else indent
+    room = prose - indent
     for label, text in facts.rows:
-        room = max(prose - indent, 20)
         lines = [line for part in text.split("\n") for line in textwrap.wrap(part, room) or [""]]
         body = f"\n{' ' * indent}".join(lines)
-        line = Text.assemble((label.ljust(indent), "bold"), body)
+        head = f"{textwrap.fill(label, prose)}\n{' ' * indent}" if below else label.ljust(indent)
+        line = Text.assemble((head, "bold"), body)
         console.print(line, soft_wrap=True)
 
 
@@ -169,7 +177,13 @@ def _print_sheet(console: Console, sheet: Sheet, width: int | None) -> None:
         console.print(table)
         return
     table = _built(sheet, tuple(c for c in sheet.columns if not _says_nothing(sheet, c)))
-    console.print(table, width=max(width, console.measure(table).minimum))
+    least = console.measure(table).minimum
+    if least > width and width < _NARROW:
+        for row in sheet.rows:
+            cells = tuple((column.head, column.cell(row)) for column in sheet.columns)
+            _print_facts(console, Facts(cells), width)
+        return
+    console.print(table, width=max(width, least))
 
 
 def _says_nothing(sheet: Sheet, column: Column) -> bool:

@@ -22,7 +22,10 @@ def show_schema(what: str) -> Report:
 
 def problem_schema() -> dict[str, Any]:
     """Return the schema of a problem file."""
-    return {"$schema": _DRAFT, "title": "shardplan problem", **_untitled(ProblemSpec, "validation")}
+    schema = _untitled(ProblemSpec, "validation")
+    # Just the word is short for what is minimised.
+    schema["properties"]["objective"]["anyOf"].append({"enum": ["time", "cost"]})
+    return {"$schema": _DRAFT, "title": "shardplan problem", **schema}
 
 
 def plan_schema() -> dict[str, Any]:

@@ -10,16 +10,27 @@ from typing import Any
 
 from topology.cluster import NodeGroup
 from topology.errors import InputError, Problem
+from topology.faults import did_you_mean
 from topology.hardware import find_gpu
 from topology.source import read_text
+from topology.units import shown
 
+from ..cost.profile import stacks
 from ..job.job import PlanningProblem
-from ..job.read import parse_problem
+from ..job.read import example_path, parse_problem
 from ..plan import Plan
 from .layouts import layout_values
 from .resolved import PLAN_SCHEMA
 
+LOCAL_PROBLEM = "shardplan.yaml"
 _PREFIX = "shardplan."
+
+
+def problem_path(path: str | None) -> str:
+    """Return the file that a problem is read from: the named, the local or the packaged one."""
+    if path is not None:
+        return path
+    return LOCAL_PROBLEM if Path(LOCAL_PROBLEM).is_file() else str(example_path())
 
 
 def read_problem_or_plan(
@@ -34,12 +45,23 @@ def read_problem_or_plan(
     """
     text = read_text(path)
     if not is_plan(text):
-        return parse_problem(text, str(path), overrides, flags)
+        return _profiled(parse_problem(text, str(path), overrides, flags), flags)
     data = _plan_data(text, str(path))
     inside = json.dumps(data.get("problem"))
-    problem = parse_problem(inside, f"{path}, problem", overrides, flags)
+    problem = _profiled(parse_problem(inside, f"{path}, problem", overrides, flags), flags)
     changed = {field.partition(".")[0] for field in flags}
     return problem if "cluster" in changed else _with_assumptions(problem, data.get("assumptions"))
+
+
+def _profiled(problem: PlanningProblem, flags: Mapping[str, str]) -> PlanningProblem:
+    """Refuse an unknown profile where it stands: the profiles know nothing of files and lines."""
+    name = problem.account.profile
+    if name is None or name in stacks() or "profile" in flags:
+        return problem
+    place = problem.positions.get("profile", (0, 0))
+    hint = f"{did_you_mean(name, stacks())} Known profiles: {', '.join(stacks())}.".strip()
+    message = f"no profile {shown(name)}."
+    raise InputError(Problem(problem.path, *place, "profile", "SP120", message, hint))
 
 
 def stored_layout(path: str | None, rank: int = 1) -> dict[str, Any]:

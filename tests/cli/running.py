@@ -38,6 +38,7 @@ def shell(
         capture_output=True,
         text=True,
         encoding="utf-8",
+        errors="replace",
         env=env,
         check=False,
     )

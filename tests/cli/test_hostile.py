@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.running import SMALL, run
+from tests.cli.running import EXAMPLE, SMALL, run
 
 COMMANDS = (
     ("solve",),
@@ -96,3 +96,60 @@ def test_a_damaged_plan_json(
     file.write_text(json.dumps(damaged))
     result = run("check", str(file))
     assert result.exit_code in {0, 2, 6}, result.output
+
+
+@pytest.mark.parametrize("command", [("solve",), ("topology", "show")])
+def test_many_odd_keys(command: tuple[str, ...], tmp_path: Path) -> None:
+    odd = ["\u202ekey", "\u2066a", "esc\x9b[31m", "k" * 500, *(f"key{n}" for n in range(90))]
+    body = {"cluster": {"gpu": "h100", "nodes": 1, **dict.fromkeys(odd, 1)}, "model": "llama3-8b",
+            "training": {"seq_len": 4096, "global_batch": 64}}  # fmt: skip
+    file = tmp_path / "problem.json"
+    file.write_text(json.dumps(body))
+    result = run(*command, str(file))
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == f"… and {len(odd) - 20} more"
+    assert all(char.isprintable() for line in lines for char in line)
+    assert "k" * 61 not in result.stderr
+
+
+def test_shares(tmp_path: Path) -> None:
+    for value in ("1.5", "150%", "1000%", "10"):
+        assert run("solve", *SMALL, "--max-comm", value).exit_code == 0, value
+    for flag, value, text in (
+        ("--max-comm", "1001%", "out of range 0..1000 %."),
+        ("--max-comm", "20", "Did you mean 0.2 (20 %)?"),
+        ("--max-bubble", "15", "Did you mean 0.15 (15 %)?"),
+        ("--max-bubble", "150%", "out of range 0..100 %."),
+    ):
+        result = run("solve", *SMALL, flag, value)
+        assert result.exit_code == 2
+        assert text in result.stderr
+    assert "Did you mean" not in run("solve", *SMALL, "--max-bubble", "150%").stderr
+    file = tmp_path / "problem.yaml"
+    file.write_text(Path(EXAMPLE).read_text().replace("llama3-70b/config.json", "llama3-70b")
+                    .replace("max_comm: 20%", "max_comm: 150%"))  # fmt: skip
+    layout = ("--layout", "tp=8,pp=4,zero=1,recompute=full")
+    assert run("check", str(file), *layout).exit_code == 0
+
+
+@pytest.mark.parametrize("command", [("solve",), ("check", "--layout", "tp=8,pp=4")])
+def test_an_unknown_profile_of_a_file(command: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "problem.yaml"
+    text = Path(EXAMPLE).read_text().replace("llama3-70b/config.json", "llama3-70b")
+    file.write_text(f"profile: megatron-cor\n{text}")
+    result = run(*command, str(file))
+    assert result.exit_code == 2
+    assert f"error[SP120] {file}:1: profile: no profile 'megatron-cor'" in result.stderr
+    assert "Did you mean 'megatron-core'?" in result.stderr
+    assert "--profile" in run(*command, str(file), "--profile", "nope").stderr
+    assert run("check", str(file), "--layout", "tp=8,pp=4,recompute=full", "--profile",
+               "megatron-core").exit_code in {0, 6}  # fmt: skip
+
+
+def test_the_ledger_refuses_a_mixture() -> None:
+    result = run("ledger", EXAMPLE, "--model", "mixtral-8x7b", "--layout", "tp=8")
+    assert result.exit_code == 2
+    assert "error[SP115]" in result.stderr
+    assert "dense models only" in result.stderr

@@ -62,6 +62,15 @@ def test_width_leaves_out_columns_that_say_nothing() -> None:
     assert shown[0] == shown[1]
 
 
+@pytest.mark.parametrize("width", [20, 40])
+@pytest.mark.parametrize("command", [ANSWERS[0], *ANSWERS[2:-1]], ids=lambda c: " ".join(c[:2]))
+def test_no_line_is_longer_than_the_width(command: tuple[str, ...], width: int) -> None:
+    """All but drawings, which cannot be wrapped: the front and the tree."""
+    result = run(*command, "--width", str(width))
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= width
+
+
 def test_notes_go_to_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = run("memory", *LAYOUT)

@@ -34,8 +34,14 @@ def textbook_inputs(problem: PlanningProblem, layout: Mapping[str, Any]) -> Text
     InputError
         For a layout that is impossible.
     UnsupportedError
-        For context or expert parallelism, which the account does not have.
+        For context or expert parallelism, which the account does not have, and for a mixture of
+        experts.
     """
+    if problem.job.transformer.moe is not None:
+        message = "the textbook account knows dense models only."
+        hint = "Use `shardplan check` with the calibrated model for a mixture of experts."
+        place = problem.positions.get("model", (0, 0))
+        raise UnsupportedError(Problem(problem.path, *place, "model", "SP115", message, hint))
     used = [axis for axis in NOT_HERE if layout.get(axis, 1) > 1]
     if used:
         raise UnsupportedError(
@@ -77,7 +83,6 @@ _BELOW_ONE = 1 - 1e-9
 def _shape(problem: PlanningProblem) -> dict[str, Any]:
     model = problem.job.transformer
     counted = model.parameters()
-    # The texts know dense models only; a mixture is charged for every expert that it stores.
     return {
         "name": model.name,
         "parameters": model.stated_parameters or counted.total,
