@@ -7,12 +7,14 @@ broken limit, 130 interrupted, 141 nobody reads stdout. Imports wait until a com
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 try:
     import click
 
-    from cli_guard import INTERRUPTED, NO_READER, Entry, drop, failed, is_open, write
     from solver.job.settings import SETTINGS, nested
 except KeyboardInterrupt:  # no handler stands yet
     raise SystemExit(130) from None
@@ -29,10 +30,120 @@ if TYPE_CHECKING:
     from solver.job.job import PlanningProblem
     from solver.report import Report
 
+BUG, BAD_INPUT, INTERRUPTED, NO_READER = 1, 2, 130, 141
+DEBUG = "SHARDPLAN_DEBUG"
 INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 3, 4, 5, 6
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 FORMATS = ("table", "json", "jsonl", "csv", "md")
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
+
+
+class Unwritable(click.ClickException):
+    """Stdout takes nothing more, e.g. the disk that it goes to is full."""
+
+    exit_code = BAD_INPUT
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot be written: {error.strerror or error}.")
+
+    def show(self, file: Any = None) -> None:
+        """Say so on stderr."""
+        drop(sys.stdout)
+        hint = "Make room, or send it elsewhere."
+        click.echo(f"error[SP100] stdout: {self.message} {hint}", file, err=True)
+
+
+def is_open(stream: Any) -> bool:
+    """Whether a stream is there and not closed."""
+    return stream is not None and not stream.closed
+
+
+def write(text: str, color: bool) -> None:
+    """Write a result on stdout.
+
+    Raises
+    ------
+    Unwritable
+        Where stdout takes no more.
+    """
+    try:
+        click.echo(text, nl=False, color=color)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unwritable(error) from None
+
+
+def drop(stream: Any) -> None:
+    """Send what is still buffered nowhere, so that leaving does not fail once more."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _code(call: Callable[[], Any]) -> Any:
+    """Run the command line and return its exit code, whatever stops it."""
+    before = sys.stdout
+    try:
+        try:
+            code = call()
+        except SystemExit as left:
+            code = left.code
+        if sys.stdout is not before:  # click puts a mute stream there once nobody reads
+            code = NO_READER
+        if is_open(sys.stdout):
+            sys.stdout.flush()
+        return code if is_open(sys.stdout) else code or NO_READER
+    except ValueError:  # from a closed stdout
+        if is_open(sys.stdout):
+            raise
+        return NO_READER
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        drop(sys.stdout)
+        return NO_READER
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except OSError as error:
+        Unwritable(error).show()
+        return BAD_INPUT
+
+
+def failed(error: Exception, form: str, verbose: int) -> int:
+    """Print what stopped a command and return the exit code."""
+    from topology.errors import InputError
+
+    if isinstance(error, InputError):
+        click.echo(str(error), err=True)
+        if form == "json":
+            from solver.report.faults import errors_json
+
+            click.echo(errors_json(error), nl=False)
+        return BAD_INPUT
+    if os.environ.get(DEBUG) or verbose > 1:
+        traceback.print_exception(error)
+    text = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
+    click.echo(f"{text}. A bug: please report it with the input ({DEBUG}=1: where).", err=True)
+    return BUG
+
+
+class Entry(click.Command):
+    """What the shell starts: it always ends in an exit code, never in a traceback."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **given: Any) -> Any:
+        """Run with the arguments of the process."""
+        start: Callable[..., Any] = super().main
+        if not standalone_mode:
+            return start(*args, standalone_mode=False, **given)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for × and –
+        code: Any = BAD_INPUT
+        with contextlib.suppress(OSError):  # stderr is gone too: nobody to tell
+            code = _code(lambda: start(*args, standalone_mode=False, **given))
+        sys.exit(code)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ OFFLINE = ("No matching distribution found", "Could not find a version", "Connec
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel that pip builds from this checkout."""
-    for name in ("README.md", "cli.py", "cli_guard.py"):
+    for name in ("README.md", "cli.py"):
         if not (ROOT / name).exists():
             pytest.skip(f"{name} is missing: not a whole checkout")
     out = tmp_path_factory.mktemp("wheel")
@@ -40,7 +40,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 def test_the_top_level_is_two_packages_and_one_module(wheel: zipfile.ZipFile) -> None:
     top = {name.split("/")[0] for name in wheel.namelist()}
     metadata = {name for name in top if name.endswith(".dist-info")}
-    assert top - metadata == {"cli.py", "cli_guard.py", "solver", "topology"}
+    assert top - metadata == {"cli.py", "solver", "topology"}
     assert len(metadata) == 1
 
 
