@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BUG, BAD_INPUT, INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 1, 2, 3, 4, 5, 6
 INTERRUPTED, NO_READER = 130, 141
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
-FORMATS = ("table", "json", "jsonl", "csv", "md")
+FORMATS, YAML = ("table", "json", "jsonl", "csv", "md"), ("yaml", "json")
 LOCAL_PROBLEM = "shardplan.yaml"
 DEBUG = "SHARDPLAN_DEBUG"
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
@@ -46,7 +46,7 @@ class Out:
     verbose: int
 
     def show(self, report: Report) -> None:
-        """Print a report on stdout."""
+        """Print a report on stdout, its notes on stderr."""
         from solver.report import render
 
         at_terminal = sys.stdout.isatty()
@@ -55,10 +55,11 @@ class Out:
         color = auto if self.color == "auto" else self.color == "always"
         text = render(report, self.form, width=self.width or columns, color=color)
         click.echo(text, nl=False, color=color)
+        self.note("\n".join(report.notes))
 
     def note(self, text: str) -> None:
         """Print a line on stderr unless --quiet."""
-        if not self.quiet:
+        if text and not self.quiet:
             click.echo(text, err=True)
 
 
@@ -67,7 +68,7 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, forms: tuple[str, ...] = FORMATS, **given: Any) -> None:
         output = (
-            click.Option(["--format", "form"], type=click.Choice(forms), default=forms[0],
+            click.Option(["--format", "form"], type=click.Choice(forms), default=(forms or YAML)[0],
                          show_default=True, help="Form of the result."),
             click.Option(["--width"], type=click.IntRange(20, 10_000), help="Columns of a table."),
             click.Option(["--color"], type=click.Choice(("auto", "always", "never")),
@@ -75,11 +76,11 @@ class Command(click.Command):
             click.Option(["-q", "--quiet"], is_flag=True, help="No notes on stderr."),
             click.Option(["-v", "--verbose"], count=True, help="-vv shows where a bug is."),
         )  # fmt: skip
-        super().__init__(*args, **{**given, "params": [*given["params"], *output]})
+        super().__init__(*args, **{**given, "params": [*given["params"], *output[not forms :]]})
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        ctx.obj = Out(**{key: ctx.params.pop(key) for key in Out.__dataclass_fields__})
+        ctx.obj = Out(**{key: ctx.params.pop(key, YAML[0]) for key in Out.__dataclass_fields__})
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -92,12 +93,6 @@ class Command(click.Command):
             ctx.exit(NO_READER)
         except Exception as error:  # a bug is reported, never shown as a traceback
             ctx.exit(_failed(ctx.obj, error))
-
-
-class Group(click.Group):
-    """A group of such commands."""
-
-    command_class = Command
 
 
 def _failed(out: Out, error: Exception) -> int:
@@ -123,13 +118,12 @@ def _flag(name: str) -> str:
 
 def problem_params() -> list[click.Parameter]:
     """Return the PROBLEM argument and one flag for each field that a flag may replace."""
-    argument = click.Argument(["problem"], required=False, metavar="[PROBLEM.yaml]")
     flags = [
         click.Option([_flag(s.name)], type=s.kind, is_flag=s.kind is bool, default=None,
                      metavar=s.example or None, help=s.meaning)
         for s in SETTINGS
     ]  # fmt: skip
-    return [argument, *flags]
+    return [click.Argument(["problem"], required=False, metavar="[PROBLEM.yaml]"), *flags]
 
 
 def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
@@ -150,7 +144,7 @@ def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProbl
     return read_problem_or_plan(found if path is None else path, overrides, flags)
 
 
-@click.group(cls=Group, context_settings={"max_content_width": 100})
+@click.group(context_settings={"max_content_width": 100})
 @click.version_option(package_name="shardplan")
 def main() -> None:
     """Find the proven-best way to split the training of a large model over GPUs."""
@@ -168,7 +162,7 @@ SOLVE_FLAGS = (
 )  # fmt: skip
 
 
-@main.command("solve", params=[*problem_params(), *SOLVE_FLAGS])
+@main.command("solve", cls=Command, params=[*problem_params(), *SOLVE_FLAGS])
 @click.version_option(package_name="shardplan")
 @click.pass_obj
 def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
@@ -222,7 +216,7 @@ def _layout(out: Out, path: str | None, given: Mapping[str, Any]) -> tuple[Plann
     return _read(out, path, given), LayoutRequest(**values)
 
 
-@main.command("check", params=layout_params())
+@main.command("check", cls=Command, params=layout_params())
 @click.pass_obj
 def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Estimate one layout and judge every limit; exit 6 where one is broken."""
@@ -235,7 +229,7 @@ def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
     sys.exit(BROKEN_LIMIT if broken(plan) else 0)
 
 
-@main.command("memory", params=layout_params())
+@main.command("memory", cls=Command, params=layout_params())
 @click.pass_obj
 def memory_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Itemise the memory of one GPU of each stage of a layout."""
@@ -246,7 +240,7 @@ def memory_command(out: Out, /, problem: str | None, **given: Any) -> None:
     out.show(memory_report(asked, check(asked, layout)))
 
 
-@main.command("ledger", params=layout_params())
+@main.command("ledger", cls=Command, params=layout_params())
 @click.pass_obj
 def ledger_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Write the textbook account of one layout out, every formula with its numbers."""
@@ -259,9 +253,8 @@ def ledger_command(out: Out, /, problem: str | None, **given: Any) -> None:
 
 
 def look_up(
-    group: click.Group, name: str, target: str, text: str, *params: click.Parameter,
-    forms: tuple[str, ...] = FORMATS,
-) -> None:  # fmt: skip
+    group: click.Group, name: str, target: str, text: str, *params: click.Parameter, **forms: Any
+) -> None:
     """Add a command that shows what ``module:function`` of solver.report says of its params."""
 
     def show(out: Out, /, **given: Any) -> None:
@@ -269,19 +262,27 @@ def look_up(
         out.show(getattr(importlib.import_module(f"solver.report.{module}"), function)(**given))
 
     callback = click.pass_obj(show)
-    group.add_command(Command(name, callback=callback, params=[*params], help=text, forms=forms))
+    group.add_command(Command(name, callback=callback, params=[*params], help=text, **forms))
 
 
-models = Group("models", help="Known models, and models of your own.")
-hardware = Group("hardware", help="Known GPUs.")
-topology = Group("topology", help="Clusters as the planner sees them.")
+main.add_command(models := click.Group("models", help="Known models, and models of your own."))
+main.add_command(hardware := click.Group("hardware", help="Known GPUs."))
+main.add_command(topology := click.Group("topology", help="Clusters as the planner sees them."))
 SEQ_LEN = click.Option(["--seq-len"], type=click.IntRange(1, 10**8), default=4096,
                        show_default=True, help="Sequence length of the FLOPs.")  # fmt: skip
 WHAT = click.Argument(["what"], type=click.Choice(("problem", "plan")))
 MODEL, CONFIG, GPU, CLUSTER = (click.Argument([n]) for n in ("model", "config", "gpu", "cluster"))
-YAML, GRAPHS = ("yaml", "json"), ("tree", *FORMATS, "dot", "graphml")
+GRAPHS = ("tree", *FORMATS, "dot", "graphml")
 SHOW_MODEL = "Show the parameters by block and the FLOPs of an id or a Hugging Face config.json."
 IMPORT = "Turn a Hugging Face config.json into the model section of a problem file."
+FILES = click.Argument(["files"], nargs=-1, required=True)
+IMPORT_FLAGS = (
+    click.Option(["--format", "source"], metavar="NAME", help="What the files are; detected."),
+    click.Option(["--gpu"], help="GPU id; NVLink's bandwidth depends on it."),
+    click.Option(["--nodes"], type=click.IntRange(1), help="Nodes, where no file counts them."),
+    click.Option(["--gpus-per-node"], type=click.IntRange(1), help="In place of the files'."),
+)
+CLUSTER_OF = "Turn what nvidia-smi, NCCL, Slurm, ibnetdiscover and others print into a cluster."
 LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
 look_up(models, "list", "catalogue:list_models", "List the known models.")
 look_up(models, "show", "catalogue:show_model", SHOW_MODEL, MODEL, SEQ_LEN)
@@ -289,9 +290,8 @@ look_up(models, "import", "catalogue:import_model", IMPORT, CONFIG, forms=YAML)
 look_up(hardware, "list", "catalogue:list_hardware", "List the known GPUs.")
 look_up(hardware, "show", "catalogue:show_hardware", "Show figures with their sources.", GPU)
 look_up(topology, "show", "machine:show_topology", LEVELS, CLUSTER, forms=GRAPHS)
+look_up(topology, "import", "importing:import_topology", CLUSTER_OF, FILES, *IMPORT_FLAGS, forms=())
 look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
-for group in (models, hardware, topology):
-    main.add_command(group)
 
 
 def solve_main() -> None:

@@ -175,6 +175,7 @@ def _numa(want: str, found: Imported) -> Any:
         groups = {
             frozenset(ast.literal_eval(gpus)): "".join(label.split()) for label, gpus in parts
         }
+        groups = {gpus: label for gpus, label in groups.items() if label}
         return None if groups == {k: "".join(v.split()) for k, v in have.items()} else found.numa
     counts = sorted((label, len(members)) for label, members in found.numa)
     cells_ = [re.fullmatch(r"(-?\w+):(\d+)gpu", part) for part in want.split(";")]

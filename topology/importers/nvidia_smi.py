@@ -34,7 +34,6 @@ _MODEL = re.compile(
     r"GPU \d{1,3}: ([^(\n]{3,60}?) \(UUID"
     r"|\|\s{1,5}\d{1,3}\s{1,3}((?:NVIDIA|Tesla) [^|\n]{2,40}?)\s{2,}"
 )
-_ESCAPED_LINES = 3  # a file with fewer line ends and with "\n" in it was quoted by a logger
 
 
 def matches(text: str) -> bool:
@@ -72,8 +71,6 @@ def read(dump: Dump) -> Imported:
         SP130 for a ``topo -p2p`` matrix, and where no row can be read.
     """
     text = dump.text
-    if text.count("\n") < _ESCAPED_LINES and "\\n" in text:
-        text = text.replace("\\n", "\n").replace("\\t", "\t")
     matrix = _matrix(text)
     if not matrix.rows:
         if _P2P_ROW.search(text):
@@ -199,12 +196,13 @@ def _align(matrix: _Matrix, row: _Row) -> None:
 
 def _facts(matrix: _Matrix, gpu: str, notes: tuple[str, ...]) -> Imported:
     pairs, warnings = _pairs(matrix)
-    nvlink = fabric(pairs, len(matrix.gpus), gpu)
-    kinds = Counter(pairs.values())
+    kinds, count = Counter(pairs.values()), len(matrix.gpus)
+    nvlink = fabric(pairs, count, gpu)
+    odd = () if count & (count - 1) == 0 else (f"{count} GPUs: some may be hidden or lost",)
     return Imported(
         format=NAME,
         gpu=gpu,
-        gpus_per_node=len(matrix.gpus),
+        gpus_per_node=count,
         links=dict(sorted(kinds.items(), key=lambda item: rank(item[0]))),
         nvlink_bytes_per_s=nvlink.pair_bytes_per_s,
         nvlink_links=tuple(sorted({int(kind[2:]) for kind in kinds if kind.startswith("NV")})),
@@ -213,7 +211,7 @@ def _facts(matrix: _Matrix, gpu: str, notes: tuple[str, ...]) -> Imported:
         numa=_affinities(matrix),
         nics=matrix.nics,
         nic_affinity=_nearest(matrix),
-        warnings=(*notes, *matrix.warnings, *warnings, *nvlink.warnings),
+        warnings=(*notes, *odd, *matrix.warnings, *warnings, *nvlink.warnings),
     )
 
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 from ..units import GB
 from .imported import few
@@ -111,7 +110,8 @@ def fabric(pairs: Pairs, gpus: int, gpu: str) -> Fabric:
     most, sums = max(links.values()), _sums(links, gpus)
     switched = max(sums) > link_count(gpu)
     per_gpu = min(links.values()) if switched else min(n for n in sums if n)
-    warnings += _damage(links, gpus, sizes, switched)
+    if switched or sizes[0] != sizes[-1]:
+        warnings += _damage(pairs, links, sizes)
     if most > MOST_LINKS:
         warnings.append(f"NV{most} is more than the {MOST_LINKS} links of any known GPU")
     return Fabric(
@@ -145,20 +145,20 @@ def _components(links: Mapping[tuple[int, int], int], gpus: int) -> list[int]:
     return sorted(Counter(map(root, range(gpus))).values())
 
 
-def _damage(
-    links: Mapping[tuple[int, int], int], gpus: int, sizes: list[int], switched: bool
-) -> list[str]:
+def _damage(pairs: Pairs, links: Mapping[tuple[int, int], int], sizes: list[int]) -> list[str]:
+    """Name the lost links of a fabric whose pairs ought to be alike."""
     found = []
     if sizes[0] != sizes[-1]:
         found.append(
             f"NVLink joins groups of {', '.join(map(str, sizes))} GPUs: the smallest is taken as "
             "the domain; leave the odd GPUs out to plan with the larger one"
         )
+        return found
     most = max(links.values())
     weak = [f"GPU{i}-GPU{j} NV{n}" for (i, j), n in links.items() if n < most]
-    if switched and weak:
+    if weak:
         found.append(f"{few(weak)} where others have NV{most}: the fewer links are taken")
-    lost = [f"GPU{i}-GPU{j}" for i, j in combinations(range(gpus), 2) if (i, j) not in links]
-    if switched and lost and sizes[0] == sizes[-1]:
-        found.append(f"{few(lost)} without NVLink where others have NV{most}: a link is down")
+    lost = [f"GPU{i}-GPU{j} {kind}" for (i, j), kind in pairs.items() if (i, j) not in links]
+    if lost:
+        found.append(f"{few(lost)} where others have NV{most}: a link is down")
     return found

@@ -30,6 +30,7 @@ _BARE_COLOURS = re.compile(r"(?:\^|␛)?\[\d{0,3}(?:;\d{1,3}){0,4}m(?![\w-])|\^?
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 _MOST_CONTROL = 0.02  # share of control characters above which a file is no text
 _SAMPLE = 4096
+_QUOTED_LINES = 3  # a text with fewer lines and with "\\n" in it was quoted by a logger
 
 
 def read_dump(path: str | Path, gpu: str = "") -> Dump:
@@ -73,6 +74,8 @@ def decode(raw: bytes, name: str, gpu: str = "") -> Dump:
             raise empty.refuse(f"is {what}, not text.", hint)
     text, notes = _decoded(raw)
     text = _BARE_COLOURS.sub("", _ESCAPES.sub("", text)).replace("\r\n", "\n").replace("\r", "\n")
+    if text.count("\n") < _QUOTED_LINES and "\\n" in text:
+        text = text.replace("\\n", "\n").replace("\\t", "\t")
     if not text.strip():
         hint = "The command failed or its output went elsewhere (stderr?): run it again."
         raise empty.refuse("is empty.", hint)
