@@ -37,12 +37,11 @@ def main() -> int:
     parser.add_argument("--samples", type=Path, required=True, help="folder with index.csv")
     parser.add_argument("-v", "--verbose", action="store_true", help="one line a sample")
     given = parser.parse_args()
-    with (given.samples / "index.csv").open(encoding="utf-8-sig", newline="") as stream:
-        rows = [row for row in csv.DictReader(stream) if (row.get("file") or "").strip()]
+    rows = index(given.samples)
     counts = Counter[str]()
     for row in rows:
         started = time.perf_counter()
-        verdict, details = judge(given.samples, {k: (v or "").strip() for k, v in row.items() if k})
+        verdict, details = judge(given.samples, row)
         counts[verdict] += 1
         if given.verbose or verdict == "wrong":
             spent = time.perf_counter() - started
@@ -50,6 +49,15 @@ def main() -> int:
     ok, wrong, refused = counts["ok"], counts["wrong"], counts["refused_right"]
     print(f"n={len(rows)} ok={ok} wrong={wrong} refused_right={refused}")
     return 1 if wrong else 0
+
+
+def index(folder: Path) -> list[Row]:
+    """Return the rows of the index, cells without blanks around them."""
+    with (folder / "index.csv").open(encoding="utf-8-sig", newline="") as stream:
+        rows = [
+            {k: (v or "").strip() for k, v in row.items() if k} for row in csv.DictReader(stream)
+        ]
+    return [row for row in rows if row.get("file")]
 
 
 def judge(folder: Path, row: Row) -> tuple[str, list[str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .detect import detect, named
+from .detect import read
 from .imported import Imported, Importer
 from .merge import merge
 from .register import FORMATS, IMPORTERS
@@ -46,15 +46,9 @@ def load(paths: Sequence[str | Path], form: str = "", gpu: str = "") -> Imported
     InputError
         With every file that cannot be used, and what to run instead.
     """
-    importer = named(form) if form else None
-    parts = []
-    for path in paths:
-        dump = read_dump(path, gpu)
-        parts.append((importer or detect(dump)).read(dump))
-    return merge(parts)
+    return merge([read(read_dump(path, gpu), form) for path in paths])
 
 
 def load_bytes(raw: bytes, name: str, form: str = "", gpu: str = "") -> Imported:
     """Read one machine from the bytes of one file; as `load`."""
-    dump = decode(raw, name, gpu)
-    return (named(form) if form else detect(dump)).read(dump)
+    return read(decode(raw, name, gpu), form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..errors import InputError, Problem
-from .imported import Dump, Importer
+from .imported import Dump, Imported, Importer
 from .register import FORMATS, IMPORTERS
 
 # What people paste in place of a topology, and the command that gives one.
@@ -20,7 +20,7 @@ _INSTEAD: tuple[tuple[str, str, str], ...] = (
     (r"rocm-smi|amd-smi|GPU\[\d+\]", "output of rocm-smi without a matrix", "rocm-smi --showtopo"),
     (r"^\s*<!DOCTYPE html|<html", "a web page", "the command itself, and save its text"),
 )  # fmt: skip
-_LOOKED_AT = 200_000
+_LOOKED_AT = 500_000  # a format shows itself within its first lines
 
 
 def detect(dump: Dump) -> Importer:
@@ -31,15 +31,30 @@ def detect(dump: Dump) -> Importer:
     InputError
         SP130 with the command to run where no format fits.
     """
-    for importer in IMPORTERS:
-        if importer.matches(dump.text):
-            return importer
     head = dump.text[:_LOOKED_AT]
+    for importer in IMPORTERS:
+        if importer.matches(head):
+            return importer
     for pattern, what, command in _INSTEAD:
         if re.search(pattern, head, re.MULTILINE):
             raise dump.refuse(f"is {what}.", f"Run: {command}.")
     hint = "Name the format (--format), or give one of: " + "; ".join(i.command for i in IMPORTERS)
     raise dump.refuse("has no format that is known.", hint + ".")
+
+
+def read(dump: Dump, form: str = "") -> Imported:
+    """Read a text in its own format, or in the one that is named.
+
+    Raises
+    ------
+    InputError
+        SP130 where it cannot be used.
+    """
+    importer = named(form) if form else detect(dump)
+    if len(dump.text) > importer.most_bytes:
+        message = f"is larger than {importer.most_bytes // 1_000_000} MB."
+        raise dump.refuse(message, f"Give the output of one command: {importer.command}.")
+    return importer.read(dump)
 
 
 def named(form: str) -> Importer:

@@ -11,11 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 from ..errors import InputError, Problem
 from ..units import GB
 from .imported import Dump, Imported, few
+from .xml_events import hear
 
 JSON, GRAPHML = "node-link", "graphml"
 JSON_COMMAND = "json.dumps(networkx.node_link_data(graph, edges='links'))"
@@ -47,6 +47,7 @@ _RATES = {
     "gbps": GB / 8,
 }
 _MOST_RATE = 1e14
+_NODES = re.compile(r'"nodes"\s{0,9}:\s{0,9}\[')
 
 
 @dataclass(slots=True)
@@ -57,9 +58,8 @@ class _Graph:
 
 
 def json_matches(text: str) -> bool:
-    """Tell whether the text is JSON with nodes and links."""
-    head = text.lstrip()[:1] == "{"
-    return head and '"nodes"' in text and ('"links"' in text or '"edges"' in text)
+    """Tell whether the text is JSON with a list of nodes; the links may stand far below."""
+    return text.lstrip()[:1] == "{" and _NODES.search(text) is not None
 
 
 def graphml_matches(text: str) -> bool:
@@ -105,34 +105,42 @@ def read_graphml(dump: Dump) -> Imported:
     InputError
         SP130 for broken XML, entities and document types; SP111 for an edge to no vertex.
     """
-    from defusedxml.common import DefusedXmlException  # noqa: PLC0415 - only where XML is read
-    from defusedxml.ElementTree import fromstring  # noqa: PLC0415
-
-    hint = f"Write it by {GRAPHML_COMMAND}."
-    try:
-        root = fromstring(dump.text, forbid_dtd=True)
-    except DefusedXmlException:
-        raise dump.refuse("holds a document type or entities.", hint) from None
-    except (ParseError, ValueError) as error:
-        line = getattr(error, "position", (0, 0))[0]
-        raise dump.refuse("is not valid XML.", hint, line) from None
-    names = {e.get("id", ""): e.get("attr.name", "") for e in root.iter() if _tag(e) == "key"}
-
-    def values(element: Any) -> dict[str, Any]:
-        return {
-            names.get(child.get("key", ""), ""): child.text or ""
-            for child in element
-            if _tag(child) == "data"
-        }
-
-    elements = list(root.iter())
-    vertices = [(e.get("id"), values(e)) for e in elements if _tag(e) == "node"]
-    edges = [(e.get("source"), e.get("target"), values(e)) for e in elements if _tag(e) == "edge"]
-    return _facts(dump, GRAPHML, _graph(dump, vertices, edges))
+    target = _GraphMl()
+    cut = hear(dump, dump.text, target, f"Write it by {GRAPHML_COMMAND}.")
+    if cut:
+        raise dump.refuse(f"is not whole: {cut}.", f"Write it by {GRAPHML_COMMAND}.")
+    return _facts(dump, GRAPHML, _graph(dump, target.vertices, target.edges))
 
 
-def _tag(element: Any) -> str:
-    return str(element.tag).rpartition("}")[2]
+class _GraphMl:
+    """Target of the XML reader: vertices, edges and their data."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.vertices: list[tuple[Any, dict[str, Any]]] = []
+        self.edges: list[tuple[Any, Any, dict[str, Any]]] = []
+        self.open: dict[str, Any] = {}
+        self.key = ""
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "key":
+            self.names[attributes.get("id", "")] = attributes.get("attr.name", "")
+        elif tag == "node":
+            self.open = {}
+            self.vertices.append((attributes.get("id"), self.open))
+        elif tag == "edge":
+            self.open = {}
+            self.edges.append((attributes.get("source"), attributes.get("target"), self.open))
+        elif tag == "data":
+            self.key = self.names.get(attributes.get("key", ""), "")
+
+    def end(self, tag: str) -> None:
+        if tag == "data":
+            self.key = ""
+
+    def data(self, text: str) -> None:
+        if self.key:
+            self.open[self.key] = self.open.get(self.key, "") + text
 
 
 def _graph(

@@ -11,6 +11,7 @@ from .imported import Dump
 MOST_HOSTS = 200_000
 """Hosts of one file; the largest cluster that `topology.spec` takes."""
 
+_LONGEST = 200_000
 _ALLOWED = re.compile(r"[\w.,:\[\]/-]+")
 _OUTSIDE = re.compile(r"[^,\[\]]*(?:\[[^\[\]]*\][^,\[\]]*)*")
 _RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
@@ -33,6 +34,8 @@ class Hosts:
         text = text.strip().strip("\"'").strip().strip(",")
         if text.lower() in _NOTHING:
             return ()
+        if len(text) > _LONGEST:
+            return self._unread(text, f"longer than {_LONGEST:,} characters")
         if not _ALLOWED.fullmatch(text):
             return self._unread(text, "odd characters")
         size = sum(map(_size, _OUTSIDE.findall(text)))

@@ -12,8 +12,8 @@ from .imported import Dump, Imported, few
 NAME = "ibnetdiscover"
 COMMAND = "ibnetdiscover (as root)"
 
-_RECORD = re.compile(r'^\s*(Switch|Ca|Rt)\s+\d+\s+"([SHR]-[0-9a-fA-F]+)"\s*(?:#\s*"([^"]*)")?')
-_PORT = re.compile(r'^\s*\[(\d+)\][^"]{0,60}"([SHR]-[0-9a-fA-F]+)"\[(\d+)\]')
+_RECORD = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([SHR]-[0-9a-fA-F]+)"\s*(?:#\s*"([^"]*)")?')
+_PORT = re.compile(r'^\[(\d+)\][^"]{0,60}"([SHR]-[0-9a-fA-F]+)"\[(\d+)\]')
 _LABEL = re.compile(r'#.*?"([^"]*)"')
 _SPEED = re.compile(r"\b(\d{1,2})x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\b")
 _START = re.compile(r'^\s*(?:Switch|Ca)\s+\d+\s+"[SH]-', re.MULTILINE)
@@ -95,7 +95,10 @@ def _parse(text: str) -> _Net:
     widths: dict[tuple[str, str, str, str], float] = {}
     uneven: list[str] = []
     for line in text.split("\n"):
-        record = _RECORD.match(line)
+        line = line.lstrip()  # noqa: PLW2901 - pastes are indented
+        if line[:1] not in ("[", "S", "C", "R"):
+            continue
+        record = None if line[0] == "[" else _RECORD.match(line)
         if record:
             here = record[2]
             net.kinds[here], net.labels[here] = record[1], record[3] or ""
@@ -104,9 +107,9 @@ def _parse(text: str) -> _Net:
         if port is None or not here:
             continue
         speed = _SPEED.search(line)
-        label = _LABEL.search(line)
-        if label and port[2] not in net.labels:
-            net.labels[port[2]] = label[1]
+        if port[2] not in net.labels:
+            label = _LABEL.search(line)
+            net.labels[port[2]] = label[1] if label else ""
         name = speed[0] if speed else "unknown speed"
         net.lines[name] += 1
         rate = int(speed[1]) * _LANE_GB[speed[2]] * GB if speed else 0.0

@@ -131,12 +131,15 @@ class Importer:
         Whether a text looks like the format; cheap, never raises.
     read
         Text to facts.
+    most_bytes
+        Characters above which a text is another file.
     """
 
     name: str
     command: str
     matches: Callable[[str], bool]
     read: Callable[[Dump], Imported]
+    most_bytes: int = 4_000_000
 
 
 def few(names: list[str] | tuple[str, ...], most: int = 4) -> str:

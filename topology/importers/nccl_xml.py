@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from xml.etree.ElementTree import ParseError
 
 from ..units import GB
 from .imported import Dump, Imported, few
+from .xml_events import hear
 
 NAME = "nccl-xml"
 COMMAND = "NCCL_TOPO_DUMP_FILE=topo.xml with any NCCL job"
 
-MOST_ELEMENTS = 200_000
 _GPU_CLASS, _VGA_CLASS, _NIC_CLASS, _SWITCH_CLASS = "0x0302", "0x0300", "0x02", "0x0680"
 _MB = 10**6  # speeds of <net> are Mb/s
 _BITS = 8
@@ -68,8 +67,6 @@ class _Reader:
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         self.seen += 1
-        if self.seen > MOST_ELEMENTS:
-            raise OverflowError
         path, device = tuple(n for _, n in self.open), self.above[-1]
         if tag == "cpu":
             self.cpus[self.seen] = attributes.get("numaid", "?")[:20]
@@ -103,9 +100,6 @@ class _Reader:
     def data(self, text: str) -> None:
         """Ignore text between elements."""
 
-    def close(self) -> _Reader:
-        return self
-
 
 def _whole(text: str | None) -> int:
     """Return a whole number of at most nine digits, 0 for anything else."""
@@ -122,10 +116,17 @@ def read(dump: Dump) -> Imported:
         SP130 for a NCCL graph file, for entities and document types, and where no GPU is found.
     """
     text = dump.text
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        hear(dump, text, _Reader(), f"Dump it again: {COMMAND}.")
+    if "<system" not in text and "<graphs" not in text:
+        raise dump.refuse("holds no <system> element.", f"Dump the topology: {COMMAND}.")
     if "<system" not in text:
         message = "is a NCCL graph file (NCCL_GRAPH_DUMP_FILE): rings and trees, not the machine."
         raise dump.refuse(message, f"Dump the topology: {COMMAND}.")
-    found, warnings = _parse(dump, text[text.index("<system") :])
+    found, end = _Reader(), text.rfind("</system>")
+    whole = text[text.index("<system") : len(text) if end < 0 else end + len("</system>")]
+    cut = hear(dump, whole, found, f"Dump it again: {COMMAND}.")
+    warnings = [f"{cut}: read up to there"] if cut else []
     gpus = _gpus(found.devices)
     if not gpus:
         message = "holds neither <gpu> nor a PCI device of class 0x0302."
@@ -156,29 +157,6 @@ def read(dump: Dump) -> Imported:
         },
         warnings=(*dump.notes, *warnings),
     )
-
-
-def _parse(dump: Dump, text: str) -> tuple[_Reader, list[str]]:
-    from defusedxml.common import DefusedXmlException  # noqa: PLC0415 - only where XML is read
-    from defusedxml.ElementTree import DefusedXMLParser  # noqa: PLC0415
-
-    reader, warnings = _Reader(), []
-    end = text.rfind("</system>")
-    parser = DefusedXMLParser(target=reader, forbid_dtd=True)
-    try:
-        parser.feed(text if end < 0 else text[: end + len("</system>")])
-        parser.close()
-    except DefusedXmlException:
-        message = "holds a document type or entities, which no NCCL topology has."
-        raise dump.refuse(message, f"Dump it again: {COMMAND}.") from None
-    except ParseError as error:
-        line, _ = error.position
-        warnings.append(f"XML breaks off in line {line} ({error.msg[:60]}): read up to there")
-    except (OverflowError, ValueError):
-        raise dump.refuse(
-            f"has more than {MOST_ELEMENTS:,} elements.", "Give one node's."
-        ) from None
-    return reader, warnings
 
 
 def _gpus(devices: list[_Device]) -> list[_Device]:

@@ -96,8 +96,8 @@ def _matrix(text: str) -> _Matrix:
             elif line.strip():
                 last = None if "=" in line or _OTHER_ROW.search(line) else last
             continue
-        for match, following in zip(starts, [*starts[1:], None], strict=True):
-            stop = following.start() if following else len(line)
+        ends = [match.start() for match in starts[1:]] + [len(line)]
+        for match, stop in zip(starts, ends, strict=True):
             row = _row(int(match[1]), line[match.end() : stop], len(header))
             if row is None:
                 continue
@@ -127,7 +127,8 @@ def _header(header: list[str], line: str) -> list[str]:
 def _row(gpu: int, text: str, columns: int) -> _Row | None:
     cells: list[str | None] = []
     at = 0
-    while (match := _NEXT.match(text, at)) and (not columns or len(cells) < columns):
+    most = columns or 2 * MOST_GPUS
+    while len(cells) < most and (match := _NEXT.match(text, at)):
         cells.append(match[1])
         at = match.end()
     rest = text[at:]

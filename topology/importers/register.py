@@ -16,14 +16,29 @@ from . import (
     topograph,
 )
 from .imported import Importer
+from .text import MAX_BYTES
 
 IMPORTERS: tuple[Importer, ...] = (
-    Importer(graphs.GRAPHML, graphs.GRAPHML_COMMAND, graphs.graphml_matches, graphs.read_graphml),
+    Importer(
+        graphs.GRAPHML,
+        graphs.GRAPHML_COMMAND,
+        graphs.graphml_matches,
+        graphs.read_graphml,
+        MAX_BYTES,
+    ),
     Importer(nccl_xml.NAME, nccl_xml.COMMAND, nccl_xml.matches, nccl_xml.read),
-    Importer(graphs.JSON, graphs.JSON_COMMAND, graphs.json_matches, graphs.read_json),
+    Importer(
+        graphs.JSON, graphs.JSON_COMMAND, graphs.json_matches, graphs.read_json, MAX_BYTES // 2
+    ),
     Importer(rocm_smi.NAME, rocm_smi.COMMAND, rocm_smi.matches, rocm_smi.read),
     Importer(nvidia_smi.NAME, nvidia_smi.COMMAND, nvidia_smi.matches, nvidia_smi.read),
-    Importer(ibnetdiscover.NAME, ibnetdiscover.COMMAND, ibnetdiscover.matches, ibnetdiscover.read),
+    Importer(
+        ibnetdiscover.NAME,
+        ibnetdiscover.COMMAND,
+        ibnetdiscover.matches,
+        ibnetdiscover.read,
+        MAX_BYTES,
+    ),
     Importer(slurm_conf.NAME, slurm_conf.COMMAND, slurm_conf.matches, slurm_conf.read),
     Importer(
         slurm_nodes.SCONTROL,

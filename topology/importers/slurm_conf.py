@@ -11,6 +11,7 @@ from .imported import Dump, Imported
 NAME = "slurm-conf"
 COMMAND = "scontrol show topoconf, or /etc/slurm/topology.conf"
 
+MOST_RECORDS = 50_000
 _RECORD = re.compile(r"\b(Switch|Block|Ring)Name\s?=\s?(\S{1,4000})", re.IGNORECASE)
 _FIELD = re.compile(r"\b(Nodes|Switches)\s?=\s?(\S+)", re.IGNORECASE)
 
@@ -34,6 +35,8 @@ def read(dump: Dump) -> Imported:
         record = _RECORD.search(line)
         if record is None:
             continue
+        if len(tree.children) + len(tree.blocks) > MOST_RECORDS:
+            raise dump.refuse(f"has more than {MOST_RECORDS:,} records.", "Give one cluster's.")
         fields = {key.lower(): value for key, value in _FIELD.findall(line)}
         nodes = hosts.expand(fields.get("nodes", ""))
         for name in hosts.expand(record[2]):

@@ -14,6 +14,8 @@ SINFO, SCONTROL = "sinfo", "scontrol"
 SINFO_COMMAND = 'sinfo -N -o "%N %G %t"'
 SCONTROL_COMMAND = "scontrol show node"
 
+MOST_ROWS = 50_000
+_LONGEST = 20_000  # characters of one node's record
 _HEADER = re.compile(r"^.{0,200}\b(?:NODELIST|HOSTNAMES?|NODE_LIST)\b.{0,200}$", re.MULTILINE)
 _NODE = re.compile(r"\bNodeName=(\S+)")
 _GRES = re.compile(r"\b(?:gpu|gres/gpu)[:=]?(?:([A-Za-z][\w.+-]{0,60})[:=])?(\d{1,4})?(?=[,(\s]|$)")
@@ -74,6 +76,8 @@ def read_sinfo(dump: Dump) -> Imported:
         words = line.split()
         if len(words) == len(columns) and _is_row(columns, words):
             rows.append(words)
+    if len(rows) > MOST_ROWS:
+        raise dump.refuse(f"has more than {MOST_ROWS:,} rows.", "Give one cluster's.")
     if not rows:
         raise dump.refuse("holds sinfo's header, but no row.", f"Run: {SINFO_COMMAND}.")
     hosts, nodes = Hosts(dump), dict[str, _Node]()
@@ -103,8 +107,11 @@ def read_scontrol(dump: Dump) -> Imported:
     """
     starts = list(_NODE.finditer(dump.text))
     hosts, nodes = Hosts(dump), dict[str, _Node]()
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
-        body = dump.text[start.end() : following.start() if following else None][:20_000]
+    if len(starts) > MOST_ROWS:
+        raise dump.refuse(f"has more than {MOST_ROWS:,} records.", "Give one cluster's.")
+    ends = [start.start() for start in starts[1:]] + [len(dump.text)]
+    for start, end in zip(starts, ends, strict=False):
+        body = dump.text[start.end() : min(end, start.end() + _LONGEST)]
         value = {key: text for key, text in reversed(_FIELD.findall(body))}
         kind, count = _gres(value.get("Gres", ""))
         if not count:
