@@ -210,7 +210,7 @@ def _facts(dump: Dump, form: str, graph: _Graph) -> Imported:
     domains = _sizes(graph, "nvswitch", "gpu", warnings, "NVLink domains")
     per_node = min(per_host) if per_host else len(by_kind["gpu"])
     nodes = len(per_host) or 1
-    nics = [sum(graph.around[nic].get(h, 0.0) for h in by_kind["host"]) for nic in by_kind["nic"]]
+    nics = [_towards(graph, nic, "host") for nic in by_kind["nic"]]
     return Imported(
         format=form,
         gpu=dump.gpu or (graph.models.most_common(1)[0][0] if graph.models else ""),
@@ -258,13 +258,14 @@ def _sizes(graph: _Graph, at: str, what: str, warnings: list[str], name: str) ->
     return sizes
 
 
+def _towards(graph: _Graph, name: str, kind: str) -> float:
+    """Return what a vertex has towards all of a kind, bytes/s."""
+    return sum(rate for peer, rate in graph.around[name].items() if graph.kinds[peer] == kind)
+
+
 def _least(graph: _Graph, one: str, other: str) -> float | None:
     """Return what the worst vertex of a kind has towards another kind, bytes/s."""
-    sums = [
-        sum(rate for peer, rate in graph.around[name].items() if graph.kinds[peer] == other)
-        for name, kind in graph.kinds.items()
-        if kind == one
-    ]
+    sums = [_towards(graph, name, other) for name, kind in graph.kinds.items() if kind == one]
     return min(sums) if sums and min(sums) > 0 else None
 
 
@@ -283,10 +284,8 @@ def _leaf_nodes(graph: _Graph, leaves: list[str]) -> tuple[int, ...]:
 def _oversubscription(graph: _Graph, leaves: list[str]) -> float | None:
     ratios = []
     for leaf in leaves:
-        up = sum(r for name, r in graph.around[leaf].items() if graph.kinds[name] == "spine")
-        down = sum(
-            r for name, r in graph.around[leaf].items() if graph.kinds[name] in ("nic", "host")
-        )
+        up = _towards(graph, leaf, "spine")
+        down = _towards(graph, leaf, "nic") + _towards(graph, leaf, "host")
         if up > 0 and down > 0:
             ratios.append(max(1.0, down / up))
     return max(ratios) if ratios else None

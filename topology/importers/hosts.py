@@ -70,7 +70,7 @@ class Hosts:
         try:
             # Without a resolver, @group stays text: no outside command is asked for groups.
             return tuple(NodeSet(text, resolver=RESOLVER_NOGROUP))
-        except NodeSetException as error:
+        except (NodeSetException, ValueError, IndexError, TypeError) as error:
             return self._unread(text, str(error)[:80])
 
 

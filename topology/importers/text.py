@@ -27,9 +27,7 @@ _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 # Colours, and their remains in a paste where the escape character was lost.
 _ESCAPES = re.compile(r"\x1b\][^\x07\x1b]{0,200}\x07?|\x1b\[[0-?]{0,20}[ -/]{0,5}[@-~]|\x1b[@-_]?")
 _BARE_COLOURS = re.compile(r"(?:\^|␛)?\[\d{0,3}(?:;\d{1,3}){0,4}m(?![\w-])|\^?\[(?:0|1|4|22|24)m")
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]"
-)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _MOST_CONTROL = 0.02  # share of control characters above which a file is no text
 _SAMPLE = 4096
 _QUOTED_LINES = 3  # a text with fewer lines and with "\\n" in it was quoted by a logger
