@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from solver.job.job import Job, Objective, PlanningProblem
 from solver.job.presets import find_model
 from solver.search.search import solve

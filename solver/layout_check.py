@@ -19,8 +19,9 @@ from .job.job import RECOMPUTE, PlanningProblem
 from .plan import Plan
 from .search.assemble import judged_plan
 from .search.decision import decide
-from .search.instance import Instance
+from .search.instance import LONGEST_STEP, Instance
 from .search.search import instance_of
+from .search.validate import too_long
 
 _KIND = "|".join(RECOMPUTE)
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -87,7 +88,10 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     first, middle, last = (kinds.index(k) if k in kinds else 0 for k in request.kinds())
     tables = instance.cost.tables(shapes, columns)
     choice = Choice(0, (first, middle, last))
-    return judged_plan(instance, tables, choice, decide(tables, 0, 0, choice), 1)
+    decision = decide(tables, 0, 0, choice)
+    if decision.step > LONGEST_STEP:
+        raise InputError(too_long(problem))
+    return judged_plan(instance, tables, choice, decision, 1)
 
 
 def _shape(instance: Instance, request: LayoutRequest, dp: int) -> Shapes:

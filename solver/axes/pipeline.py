@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..degrees import FloatArray
+from ..degrees import FloatArray, divisors
 from ..job.job import Job
 from ..job.transformer import Transformer
 from .base import Degrees
@@ -15,7 +15,7 @@ def degrees(transformer: Transformer, largest: int) -> tuple[int, ...]:
 
 def interleavings(layers_per_stage: int) -> tuple[int, ...]:
     """Return the virtual stages that a stage of so many layers may be cut into."""
-    return tuple(v for v in range(1, layers_per_stage + 1) if layers_per_stage % v == 0)
+    return divisors(layers_per_stage)
 
 
 def message_bytes(job: Job, cores: Degrees) -> FloatArray:

@@ -12,10 +12,10 @@ import numpy as np
 from ..axes.data import FULL_SHARDING
 from ..job.job import Job
 from .machine import Machine
-from .memory import shard_ranks
 from .parameters import Held
 from .shapes import Shapes, Shardings
 from .stages import Stages
+from .states import shard_ranks
 from .ticks import FloatArray, IntArray
 
 GATHERED_BYTES = 2.0
@@ -85,7 +85,7 @@ def _each(
     """Traffic of each micro-batch: exposed forward, exposed backward, and in all."""
     scatters, full = zero >= SHARDED_GRADIENTS, zero == FULL_SHARDING
     if not scatters.any():
-        none = 0.0 * (forward + backward)
+        none = np.zeros(np.broadcast_shapes(forward.shape, backward.shape, zero.shape))
         return none, none, none
     per_layer = pricing.gather_latency()
     gather = np.where(full, pricing.gather() + per_layer, 0.0)

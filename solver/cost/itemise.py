@@ -87,7 +87,12 @@ def _stage(
             total_bytes=total,
             limit_bytes=limit,
             usable_bytes=model.usable_bytes,
-            verdict=verdict(np.ceil(total / MIB) * MIB, limit, model.usable_bytes),
+            verdict=verdict(
+                np.ceil(total / MIB) * MIB,
+                limit,
+                model.usable_bytes,
+                pick(items.reclaimable, stage),
+            ),
         ),
     )
 

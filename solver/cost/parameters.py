@@ -27,6 +27,8 @@ class Held:
         Routed experts: sharded over expert-data-parallel ranks only.
     vocabulary
         The part of ``dense`` in embedding and output head.
+    head
+        The output head, also where it is tied to the embedding.
     layer
         The largest single layer, dense and expert parts together.
     """
@@ -34,6 +36,7 @@ class Held:
     dense: FloatArray
     expert: FloatArray
     vocabulary: FloatArray
+    head: FloatArray
     layer: FloatArray
 
 
@@ -74,4 +77,20 @@ def held(transformer: Transformer, shapes: Shapes, stages: Stages) -> Held:
         np.where(stages.dense_layers > 0, dense_layer, 0.0),
         np.where(stages.moe_layers > 0, moe_layer + experts, 0.0),
     )
-    return Held(dense, moe_layers * experts, vocabulary, layer)
+    return Held(dense, moe_layers * experts, vocabulary, table * stages.has_head, layer)
+
+
+def weight_shapes(transformer: Transformer, shapes: Shapes, stages: Stages) -> FloatArray:
+    """Count the parameters in one matrix of each distinct shape on a rank, (N, 4).
+
+    Every matrix of a layer has its own shape; experts are separate matrices of one shape.
+    """
+    counts, moe = transformer.parameters(), transformer.moe
+    tp = shapes.tp[:, None].astype(np.float64)
+    dense = np.where(stages.dense_layers > 0, counts.dense_mlp_per_layer / tp, 0.0)
+    mixture = 0.0 * dense
+    if moe is not None:
+        expert = counts.expert / shapes.etp[:, None] + counts.shared_expert_per_layer / tp
+        mixture = np.where(stages.moe_layers > 0, expert, 0.0)
+    head = padded_vocabulary(transformer, shapes)[:, None] * transformer.hidden * stages.has_head
+    return np.asarray(counts.attention_per_layer / tp + dense + mixture + head)

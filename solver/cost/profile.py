@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from topology.errors import InputError, Problem
 
 from ..job.recipe import Precision
+from .memory_options import MemoryOptions, memory_options
 from .software import Software
 
 BEFORE_HOPPER = ("a100",)
@@ -122,13 +123,6 @@ class StackConstants(BaseModel):
     p2p_plain_exposed: float
     tensor_hop_s: float
     offloaded_parameter_s: float
-    loss_bytes: float
-    loss_hidden_bytes: float
-    allocator: float
-    state_factor: float
-    activation_factor: float
-    context_bytes: float
-    communication_bytes: float
     gradient_bytes: int
     expected_error: float
 
@@ -143,6 +137,7 @@ class Profile(BaseModel):
     stack: StackConstants
     measured: bool
     """False where no training run of this GPU was ever fitted."""
+    memory: MemoryOptions
     software: Software = Software()
 
     # What the software's switches make of the constants.
@@ -284,4 +279,5 @@ def load_profile(stack: str, gpu_id: str) -> Profile:
         gpu=GpuRates(family=family, **rates),
         stack=StackConstants(stack=stack, **{**data["shared"], **data["stacks"][stack]}),
         measured=family != "unmeasured",
+        memory=memory_options(stack),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .software import Schedule
 from .ticks import MAX_TICKS, FloatArray, IntArray, grains, whole_ticks
 
 FILL_DIVISOR = {"1f1b": 1, "zb-1p": 3, "zb-2p": 50}
@@ -23,14 +24,22 @@ def bubble_fraction(pp: IntArray, vpp: IntArray, microbatches: IntArray) -> Floa
 
 
 def chunks_in_flight(
-    pp: IntArray, vpp: IntArray, microbatches: IntArray, index: IntArray
+    pp: IntArray,
+    vpp: IntArray,
+    microbatches: IntArray,
+    index: IntArray,
+    schedule: Schedule = "1f1b",
 ) -> IntArray:
     """Return the virtual-stage activations that stage ``index`` holds at most.
 
     1F1B: min(m, p - i). Interleaved 1F1B: min(m v, 2 (p - i - 1) + (v - 1) p + 1) chunks of 1/v
-    stage each (warm-up of Narayanan et al. 2021, section 2.2). Without a pipeline: one.
+    stage each (warm-up of Narayanan et al. 2021, section 2.2). Zero bubble: min(m, p) on every
+    stage, or min(m, 2 p) (Qi et al. 2023, arXiv 2401.10241, section 2). Without a pipeline: one.
     """
-    plain = np.minimum(microbatches, pp - index)
+    if schedule == "1f1b":
+        plain = np.minimum(microbatches, pp - index)
+    else:
+        plain = np.minimum(microbatches, pp * (2 if schedule == "zb-2p" else 1)) + 0 * index
     interleaved = np.minimum(microbatches * vpp, 2 * (pp - index - 1) + (vpp - 1) * pp + 1)
     return np.where(pp == 1, vpp, np.where(vpp == 1, plain, interleaved))
 

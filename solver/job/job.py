@@ -20,7 +20,7 @@ MAX_RUN_TOKENS = 10**17  # a thousand times the largest known pretraining run (a
 MAX_GPUS = 1_000_000
 MAX_DEADLINE_S = 3.2e9  # a century
 MAX_USD = 1e15
-MAX_TOP = 1_000
+MAX_TOP = 100
 
 Recompute = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")

@@ -14,7 +14,7 @@ from ..cost.ticks import BoolArray, IntArray
 from .cpsat.factory import SolverSettings
 from .cpsat.run import break_ties, solve_chunk
 from .decision import Decision, decide
-from .instance import Instance, goal_value
+from .instance import LONGEST_STEP, Instance, goal_value
 from .pricing import BATCH, NEVER, Priced, refined_bounds
 
 CHUNK = 4
@@ -132,7 +132,7 @@ class Searcher:
         value = goal_value(
             instance.goal, priced.step_bound, priced.memory_bound, priced.shapes.held
         )
-        for excluded in self.excluded().values():
+        for excluded in (priced.step_bound > LONGEST_STEP, *self.excluded().values()):
             value = np.where(excluded, NEVER, value)
         return np.asarray(value, dtype=np.int64)
 

@@ -28,6 +28,9 @@ LIMIT_NAMES = (
 )
 """Every limit that the model holds, each behind a literal of this name."""
 
+LONGEST_STEP = MAX_TICKS - 1
+"""Longest step of a plan, in ticks: at ``MAX_TICKS`` the arithmetic holds every longer one."""
+
 SECONDS_PER_HOUR = 3600
 PERMILLE = 10_000
 """Fractions of limits are held to 1/10,000."""
@@ -63,8 +66,12 @@ class Instance:
 
     def holds(self, name: str) -> bool:
         """Whether a limit holds: enabled, and not waived by the problem itself."""
-        waived = name == "tp_within_node" and not self.limits.tp_within_node
-        return name in self.enabled and not waived
+        waived = {
+            "tp_within_node": not self.limits.tp_within_node,
+            "deadline": self.limits.deadline_s is None,
+            "budget": self.limits.budget_usd is None,
+        }
+        return name in self.enabled and not waived.get(name, False)
 
     @cached_property
     def tp_room(self) -> int:
@@ -76,14 +83,14 @@ class Instance:
         """Most ticks of a step that the deadline leaves."""
         steps, deadline = self.job.steps, self.limits.deadline_s
         if deadline is None or steps is None:
-            return MAX_TICKS
-        return min(int(deadline / (steps * TICK_S)), MAX_TICKS)
+            return LONGEST_STEP
+        return min(int(deadline / (steps * TICK_S)), LONGEST_STEP)
 
     @cached_property
     def most_gpu_ticks(self) -> int:
         """Most GPU-ticks of a step that the budget leaves."""
         steps, price = self.job.steps, self.group.price_usd_per_gpu_hour
-        cap = MAX_TICKS * max(self.group.gpus, 1)
+        cap = LONGEST_STEP * max(self.group.gpus, 1)
         if self.limits.budget_usd is None or not steps or not price:
             return cap
         ticks = self.limits.budget_usd / price * SECONDS_PER_HOUR / (steps * TICK_S)

@@ -11,7 +11,7 @@ from ..cost.schedule import step_ticks
 from ..cost.shapes import Shapes
 from ..cost.tables import Tables
 from ..cost.ticks import MAX_TICKS, BoolArray, IntArray, whole_ticks
-from .instance import Goal, Instance, goal_value
+from .instance import LONGEST_STEP, Goal, Instance, goal_value
 
 BATCH = 48
 """Shapes priced in the first call of a search: enough to fill numpy's vectors."""
@@ -141,6 +141,7 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
     both = np.where(able & present, np.where(fits, tables.pace + tables.tail, LARGE).min(axis=2), 0)
     together = whole_ticks(both.max(axis=1) + share.sum(axis=2))
     step = np.maximum(step_ticks(pace, share, tail), np.minimum(together, MAX_TICKS))
+    possible = possible & (step <= LONGEST_STEP)
     if instance.holds("deadline"):
         possible = possible & (step <= instance.longest_step)
     if instance.holds("budget"):

@@ -17,8 +17,11 @@ from .instance import LIMIT_NAMES, Goal, Instance
 from .pricing import NEVER, Priced
 from .space import build_space
 
-MOST_NODES = 4_096
-"""Largest cluster that is tried when nothing fits."""
+MOST_NODES, MOST_TIMES = 4_096, 64
+"""Largest cluster that is tried when nothing fits: in nodes, and in multiples of the given one."""
+
+MOST_STAGES = 128
+"""Most pipeline stages that are tried when nothing fits: four times the usual limit."""
 
 RELAXABLE = tuple(name for name in LIMIT_NAMES if name != "batch_divisibility")
 """Limits that a user may lift; divisibility is a fact."""
@@ -26,12 +29,13 @@ RELAXABLE = tuple(name for name in LIMIT_NAMES if name != "batch_divisibility")
 
 def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock) -> tuple[str, ...]:
     """Name each limit that alone stands in the way, with need versus have."""
-    if not build_space(instance.without(*RELAXABLE)).gpu_counts:
+    space = build_space(instance)
+    if not space.dropped and not space.gpu_counts:
         return (_no_layout(instance),)
     reasons = []
     for name in RELAXABLE:
         goal: Goal = "memory" if name == "memory" else instance.goal
-        lifted = replace(instance.without(name), goal=goal)
+        lifted = replace(_lifted(instance, name), goal=goal)
         best = _least(lifted, settings, clock)
         if best is not None:
             reasons.append(_reason(instance, name, best[0], best[1]))
@@ -40,18 +44,29 @@ def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock)
     return tuple(reasons)
 
 
+def _lifted(instance: Instance, *names: str) -> Instance:
+    """Switch limits off; of stages no more than ``MOST_STAGES`` are looked at even so."""
+    if "max_stages" not in names:
+        return instance.without(*names)
+    limits = instance.limits.model_copy(update={"max_stages": MOST_STAGES})
+    others = (name for name in names if name != "max_stages")
+    return replace(instance, limits=limits).without(*others)
+
+
 def fewest_gpus(
     instance: Instance, settings: SolverSettings, clock: Clock
 ) -> tuple[int, int, str] | None:
     """Return GPUs, nodes and layout of the smallest larger cluster that holds a plan.
 
     Node counts double until a plan appears; then the GPU counts up to there are searched in
-    ascending order, so the first with a plan is the smallest. None up to ``MOST_NODES``.
+    ascending order, so the first with a plan is the smallest. None where the largest that is tried
+    holds none.
     """
     search = instance.search.model_copy(update={"gpus": None, "max_gpus": None})
     nodes = instance.group.nodes
-    while nodes < MOST_NODES and not clock.over():
-        nodes = min(2 * nodes, MOST_NODES)
+    most = min(MOST_NODES, MOST_TIMES * nodes)
+    while nodes < most and not clock.over():
+        nodes = min(2 * nodes, most)
         group = replace(instance.group, nodes=nodes)
         larger = replace(instance, group=group, search=search, cost=instance.cost.on(group))
         space = build_space(larger)
@@ -132,13 +147,20 @@ def _no_layout(instance: Instance) -> str:
     return (
         f"divisibility: no TP x PP x CP x DP that the model ({instance.job.transformer.name}) and "
         f"the batch ({instance.job.global_batch} sequences of {instance.job.seq_len} tokens) allow "
-        f"fills {wanted} GPUs or a part of them that is looked at"
+        f"fills {wanted} GPUs or a part of them that is looked at{_restricted(instance)}"
     )
+
+
+def _restricted(instance: Instance) -> str:
+    """Name the lists of the search that leave degrees out."""
+    lists = ("tp", "pp", "vpp", "cp", "ep", "micro_batch")
+    named = [f"search.{name}" for name in lists if getattr(instance.search, name) is not None]
+    return f" within {', '.join(named)}" if named else ""
 
 
 def _together(instance: Instance, settings: SolverSettings, clock: Clock) -> str:
     """Say that no single limit is to blame, and what memory alone would need."""
-    lifted = replace(instance.without(*RELAXABLE), goal="memory")
+    lifted = replace(_lifted(instance, *RELAXABLE), goal="memory")
     best = _least(lifted, settings, clock)
     names = ", ".join(RELAXABLE)
     if best is None:

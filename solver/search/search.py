@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from topology.errors import InputError
+
 from ..cost.calibrated import Calibrated
 from ..cost.profile import FRAMEWORK_STACK, Profile, load_profile
 from ..cost.tables import CostModel
@@ -19,12 +21,12 @@ from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
 from .front import complete_front
-from .instance import SECONDS_PER_HOUR, Goal, Instance
+from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Goal, Instance
 from .pricing import NEVER, Priced
 from .reasons import fewest_gpus, why_nothing_fits
 from .runners_up import recommended, runners_up
 from .space import Space, build_space
-from .validate import validate
+from .validate import too_long, validate
 
 Progress = Callable[[float | None, float | None], None]
 """Called with the certified bound and the best value so far, in seconds or USD."""
@@ -229,6 +231,11 @@ class _Solve:
 
     def _nothing(self, found: Found) -> Result:
         proved = found.proved and not self.clock.over()
+        long = self.priced.step_bound > LONGEST_STEP // 2
+        for excluded in self.searcher.excluded().values():
+            long &= ~excluded
+        if long.any():
+            raise InputError(too_long(self.problem))
         settings = self.searcher.settings
         reasons = why_nothing_fits(self.instance, settings, self.clock) if proved else ()
         notes: tuple[str, ...] = ()

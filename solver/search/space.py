@@ -10,14 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..axes import context, expert, tensor
+from ..axes import context, expert, pipeline, tensor
 from ..cost.shapes import Shapes
 from ..cost.stages import interleaves, stack_fits
 from ..degrees import BoolArray, IntArray, divisors
 from .instance import Instance
 
-MICRO_BATCHES = (1, 2, 4, 8, 16)
-"""Micro-batches looked at unless the search names others."""
+MANY_TOKENS, SMALLEST_CHOICE = 65_536, 16
+"""Unless the search names others, micro-batches are powers of two up to 65,536 tokens, at least up
+to 16 sequences: products of that many rows are within 0.2 % of their best rate (profiles/gpus.yaml,
+matmul_half_rows), and activations only grow."""
+
+
+def micro_batches(seq_len: int) -> tuple[int, ...]:
+    """Return the micro-batches looked at unless the search names others."""
+    largest = max(MANY_TOKENS // seq_len, SMALLEST_CHOICE)
+    return tuple(2**power for power in range(largest.bit_length()))
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ def _with_batches(
     """Add micro-batch, micro-batches and virtual stages."""
     search = instance.search
     parts: list[dict[str, IntArray]] = []
-    for micro in search.micro_batch or MICRO_BATCHES:
+    for micro in search.micro_batch or micro_batches(instance.job.seq_len):
         per_pipeline = instance.job.global_batch // base["dp"]
         keep = per_pipeline % micro == 0
         cut = {name: values[keep] for name, values in base.items()}
@@ -123,8 +131,9 @@ def _with_virtual_stages(
 ) -> list[dict[str, IntArray]]:
     model, parts = instance.job.transformer, []
     pp, microbatches = cut["pp"], cut["microbatches"]
-    deepest = -(-model.layers // 2) if (pp > 1).any() else 1
-    for vpp in _chosen(tuple(range(1, deepest + 1)), instance.search.vpp):
+    deepest = {-(-model.layers // int(p)) for p in np.unique(pp) if p > 1}
+    cuts = sorted({1, *(v for layers in deepest for v in pipeline.interleavings(layers))})
+    for vpp in _chosen(tuple(cuts), instance.search.vpp):
         virtual = np.full_like(pp, vpp)
         legal = interleaves(model.layers, pp, virtual) & stack_fits(model, pp, virtual)
         if vpp > 1:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from topology.errors import InputError, Problem, UnsupportedError
 
+from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem, Search
+from .instance import LONGEST_STEP
 
 TEXTBOOK_ONLY_ONE = ("cp", "ep", "vpp")
 """Axes that the textbook account does not have."""
@@ -23,6 +25,16 @@ def validate(problem: PlanningProblem) -> None:
 def _fault(problem: PlanningProblem, field: str, code: str, message: str, hint: str) -> Problem:
     line, column = problem.positions.get(field, (0, 0))
     return Problem(problem.path or "problem", line, column, field, code, message, hint)
+
+
+def too_long(problem: PlanningProblem) -> Problem:
+    """Return the fault of a batch whose step is longer than the search represents."""
+    return _fault(
+        problem, "training.global_batch", "SP109",
+        f"a step of {problem.job.step_tokens:,} tokens takes over {LONGEST_STEP * TICK_S:,.0f} s "
+        "on this cluster; steps up to that long are planned.",
+        "Use a smaller batch, or more GPUs.",
+    )  # fmt: skip
 
 
 def _money(problem: PlanningProblem) -> list[Problem]:
@@ -51,6 +63,12 @@ def _money(problem: PlanningProblem) -> list[Problem]:
 def _search(problem: PlanningProblem) -> list[Problem]:
     search, group = problem.search, problem.cluster.group
     faults = []
+    if search.gpus is not None and search.max_gpus is not None and search.gpus > search.max_gpus:
+        faults.append(
+            _fault(problem, "search.gpus", "SP103",
+                   f"needs {search.gpus} GPUs, max_gpus allows {search.max_gpus}.",
+                   "Drop one of the two.")
+        )  # fmt: skip
     if search.gpus is not None and search.gpus > group.gpus:
         faults.append(
             _fault(problem, "search.gpus", "SP103",

@@ -18,7 +18,8 @@ from solver.job.read import example_path, parse_problem
 from tests.job.configs import CONFIGS
 from topology.errors import InputError, Problem
 
-SETTINGS = settings(max_examples=300, deadline=None)
+SETTINGS = settings(max_examples=max(300, settings().max_examples), deadline=None)
+"""300 of each kind in a run, 2,000 at night."""
 
 PROBLEM: dict[str, Any] = yaml.safe_load(example_path().read_text(encoding="utf-8"))
 PROBLEM["model"] = "llama3-70b"

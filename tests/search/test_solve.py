@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver import LayoutRequest, check, solve
-from solver.job.job import Limits, Objective, Search
+from solver.job.job import Account, Limits, Objective, Search
 from tests.search.helpers import problem
 from topology.errors import InputError
 
@@ -156,3 +156,30 @@ def test_impossible_layouts_are_refused_all_at_once() -> None:
     fields = {fault.field for fault in caught.value.problems}
     assert {"tp", "dp", "micro_batch", "vpp"} <= fields | {"dp"}
     assert {"tp", "micro_batch"} <= fields
+
+
+@pytest.mark.parametrize("zero", [(0,), (1,), (0, 1), (2,), (3,), (0, 2), (1, 3)])
+def test_any_set_of_zero_stages_can_be_asked_for(zero: tuple[int, ...]) -> None:
+    result = solve(problem("llama3-8b", search=Search(zero=zero)))
+    assert result.status == "optimal"
+    assert {plan.layout.zero for plan in result.plans} <= set(zero)
+
+
+def test_short_sequences_are_tried_in_large_micro_batches() -> None:
+    base = problem("gpt2-xl", nodes=1, batch=6144, seq_len=512, gpu="b200-180gb-sxm")
+    best = solve(base, top=1).plans[0]
+    rival = check(base, LayoutRequest(dp=8, zero=1, micro_batch=64))
+    assert all(limit.ok for limit in rival.limits)
+    assert best.estimate.time.step_s <= rival.estimate.time.step_s
+
+
+@pytest.mark.parametrize("model", ["calibrated", "textbook"])
+def test_a_step_of_days_is_refused_and_not_called_infeasible(model: str) -> None:
+    account = Account(cost_model=model)  # type: ignore[arg-type]  # parametrised
+    with pytest.raises(InputError, match="takes over 100,000 s"):
+        solve(problem("llama3-70b", batch=2_400_000, seq_len=4096, account=account))
+
+
+def test_more_gpus_than_the_most_are_refused() -> None:
+    with pytest.raises(InputError, match="max_gpus allows 32"):
+        solve(problem(search=Search(gpus=64, max_gpus=32)))

@@ -8,8 +8,7 @@ from typing import Literal
 from ortools.sat.python import cp_model
 
 from ...cost.tables import Choice, Tables
-from ...cost.ticks import MAX_TICKS
-from ..instance import Instance
+from ..instance import LONGEST_STEP, Instance
 from .factory import SolverSettings, new_solver
 from .limits import LIMITS
 from .objective import goal_expression, tie_breaks
@@ -54,7 +53,7 @@ class ModelError(RuntimeError):
 
 def _build(instance: Instance, tables: Tables, at_most: int) -> tuple[cp_model.CpModel, Variables]:
     model = cp_model.CpModel()
-    longest = min(at_most, MAX_TICKS) if instance.goal == "time" else MAX_TICKS
+    longest = min(at_most, LONGEST_STEP) if instance.goal == "time" else LONGEST_STEP
     v = declare(model, tables, longest)
     define(model, tables, v)
     for limit in LIMITS:

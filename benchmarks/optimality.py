@@ -1,0 +1,169 @@
+"""CP-SAT against the enumerator on random problems: value, every tie, and the whole front.
+
+``python benchmarks/optimality.py --instances 300 --seed 0 [--json FILE]``. Prints what each family
+of problems came to, one line a mismatch, and last ``n=… mismatches=… infeasible=… fronts=…``; exit
+status 1 where there are mismatches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from solver.job.job import PlanningProblem
+from tests.oracle.compare import Comparison, Mismatch, compare
+from tests.oracle.enumerator import enumerate_best
+from tests.oracle.problems import question, random_problem, with_money_limits
+
+MONEY_SHARE = 0.45
+"""Share of the problems with a deadline, a budget or both."""
+MIN_HIDDEN = 128
+"""Narrower models are drawn for their ties."""
+
+
+def draw(seed: int, number: int) -> PlanningProblem:
+    """Return one problem of the series, some with money limits around its fastest plan."""
+    problem = random_problem(seed, number)
+    if random.Random(f"limits {seed}/{number}").random() >= MONEY_SHARE:
+        return problem
+    fast = enumerate_best(question(problem), "time")
+    return problem if fast is None else with_money_limits(problem, seed, number, fast)
+
+
+def attempt(seed: int, number: int, time_limit_s: float) -> tuple[PlanningProblem, Comparison]:
+    """Compare one instance; a crash on a legal problem is a wrong answer like any other."""
+    problem = random_problem(seed, number)
+    try:
+        problem = draw(seed, number)
+        return problem, compare(problem, time_limit_s)
+    except Exception as error:
+        raised = Mismatch("raised", f"{type(error).__name__}: {error}", "an answer")
+        return problem, Comparison((raised,), None, None)
+
+
+def family(problem: PlanningProblem) -> str:
+    """Name the kind of transformer and account."""
+    model = problem.job.transformer
+    moe = "moe" if model.moe else "dense"
+    heads = "mla" if model.mla else "mha" if model.kv_heads == model.heads else "gqa"
+    tiny = "tiny " if model.hidden < MIN_HIDDEN else ""
+    return f"{problem.account.cost_model} {tiny}{heads} {moe}"
+
+
+def run(instances: int, seed: int, time_limit_s: float) -> dict[str, Any]:
+    """Compare every instance."""
+    started = time.perf_counter()
+    families: dict[str, Counter[str]] = {}
+    mismatches = []
+    slowest = (0.0, -1)
+    for number in range(instances):
+        begun = time.perf_counter()
+        problem, outcome = attempt(seed, number, time_limit_s)
+        slowest = max(slowest, (time.perf_counter() - begun, number))
+        families.setdefault(family(problem), Counter()).update(_tally(problem, outcome))
+        for mismatch in outcome.mismatches:
+            row = {"instance": number, **mismatch._asdict()}
+            mismatches.append({k: v if isinstance(v, int) else str(v) for k, v in row.items()})
+    total = sum(families.values(), Counter[str]())
+    return {
+        "n": instances,
+        "mismatches": len({row["instance"] for row in mismatches}),
+        "infeasible": total["infeasible"],
+        "fronts": total["fronts"],
+        "points": total["points"],
+        "seed": seed,
+        "seconds": round(time.perf_counter() - started, 1),
+        "slowest_s": round(slowest[0], 2),
+        "slowest_instance": slowest[1],
+        "families": {name: dict(families[name]) for name in sorted(families)},
+        "details": mismatches,
+    }
+
+
+def _tally(problem: PlanningProblem, outcome: Comparison) -> Counter[str]:
+    limits, best = problem.limits, outcome.best
+    raised = any(mismatch.what == "raised" for mismatch in outcome.mismatches)
+    return Counter(
+        {
+            "n": 1,
+            problem.objective.minimise: 1,
+            "infeasible": int(best is None and not raised),
+            "deadline": int(limits.deadline_s is not None),
+            "budget": int(limits.budget_usd is not None),
+            "fronts": int(outcome.front is not None),
+            "points": len(outcome.front or ()),
+            "mismatches": int(bool(outcome.mismatches)),
+            "tp": int(best is not None and best.tp > 1),
+            "pp": int(best is not None and best.pp > 1),
+            "vpp": int(best is not None and best.vpp > 1),
+            "cp": int(best is not None and best.cp > 1),
+            "ep": int(best is not None and best.ep > 1),
+            "hsdp": int(best is not None and best.replicas > 1),
+            "recompute": int(best is not None and best.first + best.middle + best.last > 0),
+        }
+    )
+
+
+COLUMNS = (
+    "n",
+    "time",
+    "cost",
+    "infeasible",
+    "deadline",
+    "budget",
+    "fronts",
+    "points",
+    "tp",
+    "pp",
+    "vpp",
+    "cp",
+    "ep",
+    "hsdp",
+    "recompute",
+    "mismatches",
+)
+
+
+def show(report: dict[str, Any]) -> None:
+    """Print the table, the mismatches and the last line."""
+    width = max(len(name) for name in report["families"]) if report["families"] else 1
+    print(f"{'family':{width}}", *COLUMNS)
+    for name, tally in report["families"].items():
+        cells = (f"{tally.get(column, 0):{len(column)}d}" for column in COLUMNS)
+        print(f"{name:{width}}", *cells)
+    for row in report["details"]:
+        where = f"seed {report['seed']} instance {row['instance']}: {row['what']}"
+        print(f"MISMATCH {where}: product {row['product']}, enumerator {row['enumerator']}")
+    print(
+        f"{report['seconds']} s, slowest {report['slowest_s']} s "
+        f"(instance {report['slowest_instance']}), {report['points']} front points"
+    )
+    keys = ("n", "mismatches", "infeasible", "fronts")
+    print(" ".join(f"{key}={report[key]}" for key in keys))
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--instances", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds an instance")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    report = run(options.instances, options.seed, options.time_limit)
+    show(report)
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return 1 if report["mismatches"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Which plans there are: degrees, batches, interleavings and shardings by definition.
+
+Plain loops over plain integers; only the legal degrees of an axis and the rule by which layers fall
+on stages come from the product.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from solver.axes import context, expert, tensor
+from solver.cost.shapes import Shapes
+from solver.cost.stages import interleaves, stack_fits
+from solver.cost.tables import Tables
+from solver.job.job import Job, Limits, Recompute, Search
+from topology.cluster import NodeGroup
+
+MANY_TOKENS = 65_536
+"""Micro-batches that are looked at where the search names none."""
+
+
+class Estimator(Protocol):
+    """What the enumerator needs of a cost model."""
+
+    @property
+    def kinds(self) -> tuple[Recompute, ...]:
+        """Kinds of recomputation, in the order of the tables' axis."""
+
+    @property
+    def capacity_mib(self) -> int:
+        """Memory that a plan may use at most, MiB."""
+
+    def tables(self, shapes: Shapes) -> Tables:
+        """Return the coefficients of every choice."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """The parts of a planning problem that decide the answer."""
+
+    job: Job
+    group: NodeGroup
+    limits: Limits
+    search: Search
+    cost: Estimator
+
+
+def divisors(number: int) -> list[int]:
+    """Every divisor, ascending, by trial."""
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def gpu_counts(question: Question) -> list[int]:
+    """Divisors of one node, then whole nodes up to the cluster; or what the search says."""
+    node, search = question.group.gpus_per_node, question.search
+    if search.gpus is not None:
+        return [search.gpus]
+    counts = {*divisors(node), *(node * n for n in range(1, question.group.nodes + 1))}
+    return sorted(n for n in counts if search.max_gpus is None or n <= search.max_gpus)
+
+
+def held_gpus(question: Question, gpus: int) -> int:
+    """GPUs paid for: whole nodes."""
+    node = question.group.gpus_per_node
+    return math.ceil(gpus / node) * node
+
+
+def wanted(legal: Sequence[int], listed: tuple[int, ...] | None) -> list[int]:
+    """Legal values that the search does not rule out."""
+    return [value for value in legal if listed is None or value in listed]
+
+
+def interleavings(question: Question, pp: int) -> list[int]:
+    """Numbers of virtual stages that the layers fall on; above 1 only with a pipeline."""
+    model = question.job.transformer
+    vpp = np.array(wanted(range(1, (model.layers if pp > 1 else 1) + 1), question.search.vpp))
+    stages = np.full(len(vpp), pp)
+    fits = interleaves(model.layers, stages, vpp) & stack_fits(model, stages, vpp)
+    return [int(v) for v in vpp[fits]]
+
+
+def batches(question: Question, dp: int) -> list[tuple[int, int]]:
+    """Micro-batch and how many of them a pipeline runs in one step."""
+    if question.job.global_batch % dp:
+        return []
+    sequences = question.job.global_batch // dp
+    powers = [2**n for n in range(24)]
+    room = max(16, MANY_TOKENS // question.job.seq_len)
+    sizes = question.search.micro_batch or [size for size in powers if size <= room]
+    return [(size, sequences // size) for size in sizes if sequences % size == 0]
+
+
+def legal_shapes(question: Question, gpus: int) -> Iterator[dict[str, int]]:
+    """Every shape on so many GPUs, whatever the limits say."""
+    job, search = question.job, question.search
+    model = job.transformer
+    pipelines = {
+        pp: interleavings(question, pp)
+        for pp in wanted(divisors(gpus), search.pp)
+        if pp <= model.layers
+    }
+    for tp, cp, pp in itertools.product(
+        wanted(tensor.degrees(model), search.tp),
+        wanted(context.degrees(job.seq_len, gpus), search.cp),
+        pipelines,
+    ):
+        if gpus % (tp * cp * pp) or job.seq_len % (tp * cp):
+            continue
+        dp = gpus // (tp * cp * pp)
+        degrees = {"gpus": gpus, "held": held_gpus(question, gpus), "etp": 1}
+        degrees |= {"tp": tp, "cp": cp, "pp": pp, "dp": dp}
+        for (micro_batch, microbatches), vpp, ep in itertools.product(
+            batches(question, dp), pipelines[pp], wanted(expert.degrees(model), search.ep)
+        ):
+            if (tp * cp * dp) % ep == 0 and (vpp == 1 or microbatches % pp == 0):
+                yield degrees | {
+                    "ep": ep,
+                    "vpp": vpp,
+                    "micro_batch": micro_batch,
+                    "microbatches": microbatches,
+                }
+
+
+def shape_keeps_limits(question: Question, shape: dict[str, int]) -> bool:
+    """Limits that the degrees alone decide: bubble, TP inside a node or NVLink domain, stages."""
+    limits, group, pp = question.limits, question.group, shape["pp"]
+    slots = shape["vpp"] * shape["microbatches"] + pp - 1
+    if 10_000 * (pp - 1) > round(10_000 * limits.max_bubble) * slots:
+        return False
+    room = max(group.nvlink_domain, group.gpus_per_node)
+    if limits.tp_within_node and (shape["tp"] > room or room % shape["tp"]):
+        return False
+    return pp <= limits.max_stages
+
+
+def legal_shardings(question: Question, tp: int, cp: int, dp: int) -> list[tuple[int, int]]:
+    """ZeRO stage and replica groups: everything over all ranks, then ZeRO-3 in smaller groups."""
+    group, search = question.group, question.search
+    stages = sorted(wanted([0, 1, 2, 3], search.zero))
+    if dp * cp == 1:
+        return [(stages[0], 1)]  # one rank has nothing to shard over: all stages are the same
+    found = [(zero, 1) for zero in stages]
+    if search.hsdp and 3 in stages:
+        for replicas in divisors(dp):
+            ranks = tp * cp * dp // replicas
+            whole = ranks % group.nvlink_domain == 0 or ranks % group.gpus_per_node == 0
+            if 1 < replicas < dp and whole:
+                found.append((3, replicas))
+    return found
