@@ -12,6 +12,8 @@ from .imported import Dump, Imported, few
 NAME = "ibnetdiscover"
 COMMAND = "ibnetdiscover (as root)"
 
+MOST_PORTS = 300_000
+"""Four times the ports of a two-level fabric of 16,384 adapters."""
 _RECORD = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([SHR]-[0-9a-fA-F]+)"\s*(?:#\s*"([^"]*)")?')
 _PORT = re.compile(r'^\[(\d+)\][^"]{0,60}"([SHR]-[0-9a-fA-F]+)"\[(\d+)\]')
 _LABEL = re.compile(r'#.*?"([^"]*)"')
@@ -56,7 +58,7 @@ def read(dump: Dump) -> Imported:
     InputError
         SP130 where there is no record.
     """
-    net = _parse(dump.text)
+    net = _parse(dump)
     switches = [guid for guid, kind in net.kinds.items() if kind == "Switch"]
     adapters = [guid for guid, kind in net.kinds.items() if kind == "Ca"]
     if not switches and not adapters:
@@ -90,11 +92,11 @@ def read(dump: Dump) -> Imported:
     )
 
 
-def _parse(text: str) -> _Net:
-    net, here = _Net(), ""
+def _parse(dump: Dump) -> _Net:
+    net, here, ports = _Net(), "", 0
     widths: dict[tuple[str, str, str, str], float] = {}
     uneven: list[str] = []
-    for line in text.split("\n"):
+    for line in dump.text.split("\n"):
         line = line.lstrip()  # noqa: PLW2901 - pastes are indented
         if line[:1] not in ("[", "S", "C", "R"):
             continue
@@ -107,6 +109,9 @@ def _parse(text: str) -> _Net:
         if port is None or not here:
             continue
         speed = _SPEED.search(line)
+        ports += 1
+        if ports > MOST_PORTS:
+            raise dump.refuse(f"has more than {MOST_PORTS:,} ports.", "Give one fabric's.")
         if port[2] not in net.labels:
             label = _LABEL.search(line)
             net.labels[port[2]] = label[1] if label else ""
