@@ -34,7 +34,7 @@ BUG, BAD_INPUT, INTERRUPTED, NO_READER = 1, 2, 130, 141
 DEBUG = "SHARDPLAN_DEBUG"
 INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 3, 4, 5, 6
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
-FORMATS = ("table", "json", "jsonl", "csv", "md")
+FORMATS, YAML = ("table", "json", "jsonl", "csv", "md"), ("yaml", "json")
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
 
@@ -157,7 +157,7 @@ class Out:
     verbose: int
 
     def show(self, report: Report) -> None:
-        """Print a report on stdout."""
+        """Print a report on stdout, its notes on stderr."""
         from solver.report import render
 
         if not is_open(sys.stdout):
@@ -168,10 +168,11 @@ class Out:
         color = auto if self.color == "auto" else self.color == "always"
         text = render(report, self.form, width=self.width or columns, color=color)
         write(text, color)
+        self.note("\n".join(report.notes))
 
     def note(self, text: str) -> None:
         """Print a line on stderr unless --quiet."""
-        if not self.quiet:
+        if text and not self.quiet:
             click.echo(text, err=True)
 
 
@@ -180,7 +181,7 @@ class Command(Entry):
 
     def __init__(self, *args: Any, forms: tuple[str, ...] = FORMATS, **given: Any) -> None:
         output = (
-            click.Option(["--format", "form"], type=click.Choice(forms), default=forms[0],
+            click.Option(["--format", "form"], type=click.Choice(forms), default=(forms or YAML)[0],
                          show_default=True, help="Form of the result."),
             click.Option(["--width"], type=click.IntRange(20, 10_000), help="Columns of a table."),
             click.Option(["--color"], type=click.Choice(("auto", "always", "never")),
@@ -188,11 +189,11 @@ class Command(Entry):
             click.Option(["-q", "--quiet"], is_flag=True, help="No notes on stderr."),
             click.Option(["-v", "--verbose"], count=True, help="-vv shows where a bug is."),
         )  # fmt: skip
-        super().__init__(*args, **{**given, "params": [*given["params"], *output]})
+        super().__init__(*args, **{**given, "params": [*given["params"], *output[not forms :]]})
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        ctx.obj = Out(**{key: ctx.params.pop(key) for key in Out.__dataclass_fields__})
+        ctx.obj = Out(**{key: ctx.params.pop(key, YAML[0]) for key in Out.__dataclass_fields__})
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -219,13 +220,12 @@ def _flag(name: str) -> str:
 
 def problem_params() -> list[click.Parameter]:
     """Return the PROBLEM argument and one flag for each field that a flag may replace."""
-    argument = click.Argument(["problem"], required=False, metavar="[PROBLEM.yaml]")
     flags = [
         click.Option([_flag(s.name)], type=s.kind, is_flag=s.kind is bool, default=None,
                      metavar=s.example or None, help=s.meaning)
         for s in SETTINGS
     ]  # fmt: skip
-    return [argument, *flags]
+    return [click.Argument(["problem"], required=False, metavar="[PROBLEM.yaml]"), *flags]
 
 
 def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
@@ -263,7 +263,7 @@ SOLVE_FLAGS = (
 )  # fmt: skip
 
 
-@main.command("solve", params=[*problem_params(), *SOLVE_FLAGS])
+@main.command("solve", cls=Command, params=[*problem_params(), *SOLVE_FLAGS])
 @click.version_option(package_name="shardplan")
 @click.pass_obj
 def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
@@ -320,7 +320,7 @@ def _layout(out: Out, path: str | None, given: Mapping[str, Any]) -> tuple[Plann
     return _read(out, path, given), LayoutRequest(**values)
 
 
-@main.command("check", params=layout_params())
+@main.command("check", cls=Command, params=layout_params())
 @click.pass_obj
 def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Estimate one layout and judge every limit; exit 6 where one is broken."""
@@ -333,7 +333,7 @@ def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
     sys.exit(BROKEN_LIMIT if broken(plan) else 0)
 
 
-@main.command("memory", params=layout_params())
+@main.command("memory", cls=Command, params=layout_params())
 @click.pass_obj
 def memory_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Itemise the memory of one GPU of each stage of a layout."""
@@ -344,7 +344,7 @@ def memory_command(out: Out, /, problem: str | None, **given: Any) -> None:
     out.show(memory_report(asked, check(asked, layout)))
 
 
-@main.command("ledger", params=layout_params())
+@main.command("ledger", cls=Command, params=layout_params())
 @click.pass_obj
 def ledger_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Write the textbook account of one layout out, every formula with its numbers."""
@@ -357,9 +357,8 @@ def ledger_command(out: Out, /, problem: str | None, **given: Any) -> None:
 
 
 def look_up(
-    group: click.Group, name: str, target: str, text: str, *params: click.Parameter,
-    forms: tuple[str, ...] = FORMATS,
-) -> None:  # fmt: skip
+    group: click.Group, name: str, target: str, text: str, *params: click.Parameter, **forms: Any
+) -> None:
     """Add a command that shows what ``module:function`` of solver.report says of its params."""
 
     def show(out: Out, /, **given: Any) -> None:
@@ -367,19 +366,27 @@ def look_up(
         out.show(getattr(importlib.import_module(f"solver.report.{module}"), function)(**given))
 
     callback = click.pass_obj(show)
-    group.add_command(Command(name, callback=callback, params=[*params], help=text, forms=forms))
+    group.add_command(Command(name, callback=callback, params=[*params], help=text, **forms))
 
 
-models = Group("models", help="Known models, and models of your own.")
-hardware = Group("hardware", help="Known GPUs.")
-topology = Group("topology", help="Clusters as the planner sees them.")
+main.add_command(models := click.Group("models", help="Known models, and models of your own."))
+main.add_command(hardware := click.Group("hardware", help="Known GPUs."))
+main.add_command(topology := click.Group("topology", help="Clusters as the planner sees them."))
 SEQ_LEN = click.Option(["--seq-len"], type=click.IntRange(1, 10**8), default=4096,
                        show_default=True, help="Sequence length of the FLOPs.")  # fmt: skip
 WHAT = click.Argument(["what"], type=click.Choice(("problem", "plan")))
 MODEL, CONFIG, GPU, CLUSTER = (click.Argument([n]) for n in ("model", "config", "gpu", "cluster"))
-YAML, GRAPHS = ("yaml", "json"), ("tree", *FORMATS, "dot", "graphml")
+GRAPHS = ("tree", *FORMATS, "dot", "graphml")
 SHOW_MODEL = "Show the parameters by block and the FLOPs of an id or a Hugging Face config.json."
 IMPORT = "Turn a Hugging Face config.json into the model section of a problem file."
+FILES = click.Argument(["files"], nargs=-1, required=True)
+IMPORT_FLAGS = (
+    click.Option(["--format", "source"], metavar="NAME", help="What the files are; detected."),
+    click.Option(["--gpu"], help="GPU id; NVLink's bandwidth depends on it."),
+    click.Option(["--nodes"], type=click.IntRange(1), help="Nodes, where no file counts them."),
+    click.Option(["--gpus-per-node"], type=click.IntRange(1), help="In place of the files'."),
+)
+CLUSTER_OF = "Turn what nvidia-smi, NCCL, Slurm, ibnetdiscover and others print into a cluster."
 LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
 look_up(models, "list", "catalogue:list_models", "List the known models.")
 look_up(models, "show", "catalogue:show_model", SHOW_MODEL, MODEL, SEQ_LEN)
@@ -387,9 +394,8 @@ look_up(models, "import", "catalogue:import_model", IMPORT, CONFIG, forms=YAML)
 look_up(hardware, "list", "catalogue:list_hardware", "List the known GPUs.")
 look_up(hardware, "show", "catalogue:show_hardware", "Show figures with their sources.", GPU)
 look_up(topology, "show", "machine:show_topology", LEVELS, CLUSTER, forms=GRAPHS)
+look_up(topology, "import", "importing:import_topology", CLUSTER_OF, FILES, *IMPORT_FLAGS, forms=())
 look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
-for group in (models, hardware, topology):
-    main.add_command(group)
 
 
 def solve_main() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from .catalogue import in_system
 from .cluster import NodeGroup
 from .hardware import Gpu, find_gpu
 from .units import show_bandwidth, show_bytes
@@ -18,9 +19,11 @@ Taken = list[tuple[str, str, str]]
 
 def build_group(spec: GroupSpec) -> NodeGroup:
     """Return the node group that a checked spec describes."""
-    gpu, per_node = find_gpu(spec.gpu), spec.per_node
+    gpu, per_node = in_system(find_gpu(spec.gpu), spec.system), spec.per_node
     nodes = node_count(spec.nodes, spec.gpus, per_node)
     taken: Taken = []
+    if spec.system is not None:
+        taken.append(("gpus_per_node", str(per_node), gpu.sources["gpus_per_node"]))
     if spec.gpus_per_node is None:
         taken.append(("gpus_per_node", str(per_node), gpu.sources["gpus_per_node"]))
     domain, nvlink = _fabric(spec, gpu, nodes, taken)

@@ -14,6 +14,8 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from .build import build_group, check_domain, node_count
+from .catalogue import shorthand as system_shorthand
+from .catalogue import with_system
 from .cluster import Cluster
 from .hardware import find_gpu
 from .rates import inter_rate, intra_rate
@@ -83,6 +85,8 @@ class GroupSpec(BaseModel):
     ----------
     gpu
         GPU id or alias.
+    system
+        Entry of the catalogue (``aws-p5``), in place of what is not given here.
     nodes, gpus
         One of the two: number of nodes, or GPUs in whole nodes.
     gpus_per_node
@@ -101,12 +105,13 @@ class GroupSpec(BaseModel):
     usable_memory
         What the driver shows, e.g. ``81559MiB``; default: the GPU's known figure.
     price
-        USD per GPU-hour, or `Price`; no default.
+        USD per GPU-hour, `Price`, or ``catalogue`` for a system's listed price; no default.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     gpu: str
+    system: str | None = None
     nodes: int | None = None
     gpus: int | None = None
     gpus_per_node: int | None = None
@@ -117,6 +122,11 @@ class GroupSpec(BaseModel):
     leaf_nodes: int | None = None
     usable_memory: int | None = None
     price: Price | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_the_catalogue(cls, value: Any) -> Any:
+        return with_system(value) if isinstance(value, dict) else value
 
     @field_validator("gpu", mode="before")
     @classmethod
@@ -208,7 +218,7 @@ class GroupSpec(BaseModel):
 
 
 class ClusterSpec(GroupSpec):
-    """The ``cluster`` mapping of a problem file, or shorthand such as ``8x8xH100``.
+    """The ``cluster`` mapping of a problem file, or shorthand such as ``8x8xH100`` or ``aws-p5:8``.
 
     The fields of one `GroupSpec`; or ``{groups: [...]}`` with several; or ``"8x8xH100"`` (nodes ×
     GPUs per node × GPU), ``"8xh100"`` (one node of 8).
@@ -229,7 +239,7 @@ class ClusterSpec(GroupSpec):
     @classmethod
     def _spread(cls, value: Any) -> Any:
         if isinstance(value, str):
-            return _shorthand(value)
+            return system_shorthand(value) or _shorthand(value)
         if not isinstance(value, dict | ClusterSpec):
             msg = f"{shown(value)} is not a cluster; write a mapping, or 8x8xH100."
             raise ValueError(msg)
@@ -261,7 +271,7 @@ def _shorthand(text: str) -> dict[str, object]:
     if match is None:
         msg = (
             f"{shown(text)} is not understood; write nodes x GPUs per node x GPU, e.g. 8x8xH100, "
-            "or 8xh100 for one node of 8."
+            "8xh100 for one node of 8, or aws-p5:8 for 8 nodes of the catalogue."
         )
         raise ValueError(msg)
     return {"nodes": int(match[1] or 1), "gpus_per_node": int(match[2]), "gpu": match[3]}

@@ -81,9 +81,12 @@ class Report:
         The rows that ``jsonl`` and ``csv`` print.
     texts
         Forms of its own, by name: a tree, a graph, YAML; written when asked for.
+    notes
+        What goes to stderr beside it.
     """
 
     blocks: tuple[Block, ...]
     data: Any
     records: tuple[Mapping[str, Any], ...] = ()
     texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
