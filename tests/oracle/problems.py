@@ -45,30 +45,34 @@ def random_problem(seed: int, number: int) -> PlanningProblem:
     if "fp8" in cluster.group.gpu.peak_flops:
         precisions = ("bf16", "bf16", "fp8")
     family = FAMILIES[number % len(FAMILIES)]
-    tiny = family == TINY
+    transformer = random_transformer(dice, family, world)
+    account, search = Account(), _search(dice, world, node)
+    # The textbook account is for dense models.
+    if transformer.moe is None and dice.chance(0.5 if family == TINY else 0.2):
+        account = Account(
+            cost_model="textbook", mfu=dice.pick((0.3, 0.4)), charge_recompute=dice.chance(0.5)
+        )
+        search = search.model_copy(update={"cp": None, "ep": None, "vpp": None})
+    seq_len, global_batch = dice.pick(SEQUENCES), dice.pick(BATCHES)
+    if family == TINY:  # one GPU would win most ties
+        counts = [n for n in range(2, world + 1) if n % node == 0 or node % n == 0]
+        update = {"gpus": dice.pick((None, *counts)), "max_gpus": None}
+        search = search.model_copy(update=update)
+        if account.cost_model == "calibrated":
+            seq_len, global_batch = dice.pick((32, 64, 256)), dice.pick((1, 1, 2, 3, 4, 8, 12))
     job = Job(
-        transformer=random_transformer(dice, family, world),
-        seq_len=dice.pick((32, 64, 256) if tiny else SEQUENCES),
-        global_batch=dice.pick((1, 1, 2, 3, 4, 8, 12) if tiny else BATCHES),
+        transformer=transformer,
+        seq_len=seq_len,
+        global_batch=global_batch,
         tokens=dice.pick((10**9, 10**11, 3 * 10**12 + 1)) if dice.chance(0.8) else None,
         recipe=Recipe(precision=dice.pick(precisions), grad_bytes=dice.pick((2.0, 4.0))),
         attention=dice.pick(("flash", "flash", "unfused")),
         fused_loss=dice.chance(0.3),
     )
-    account, search = Account(), _search(dice, world, node)
-    # The textbook account is for dense models; only there do the smallest steps tie.
-    if job.transformer.moe is None and dice.chance(0.6 if tiny else 0.2):
-        account = Account(
-            cost_model="textbook", mfu=dice.pick((0.3, 0.4)), charge_recompute=dice.chance(0.5)
-        )
-        search = search.model_copy(update={"cp": None, "ep": None, "vpp": None})
-    if tiny:  # one GPU would win most ties
-        counts = [n for n in range(2, world + 1) if n % node == 0 or node % n == 0]
-        search = search.model_copy(update={"gpus": dice.pick((None, *counts))})
     return PlanningProblem(
         job=job,
         cluster=cluster,
-        limits=LOOSE if tiny else _limits(dice),
+        limits=LOOSE if family == TINY else _limits(dice),
         search=search,
         account=account,
         objective=Objective(minimise=dice.pick(("time", "cost")), pareto=dice.chance(0.5)),
