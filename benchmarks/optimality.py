@@ -13,18 +13,22 @@ import random
 import sys
 import time
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from solver.job.job import PlanningProblem
+from tests.oracle.coarse import coarse_costs
 from tests.oracle.compare import Comparison, Mismatch, compare
 from tests.oracle.enumerator import enumerate_best
 from tests.oracle.problems import question, random_problem, with_money_limits
 
 MONEY_SHARE = 0.45
 """Share of the problems with a deadline, a budget or both."""
+COARSE_SHARE = 0.25
+"""Share of the problems with costs on a coarse grid, where plans tie."""
 MIN_HIDDEN = 128
 """Narrower models are drawn for their ties."""
 
@@ -38,12 +42,18 @@ def draw(seed: int, number: int) -> PlanningProblem:
     return problem if fast is None else with_money_limits(problem, seed, number, fast)
 
 
+def is_coarse(seed: int, number: int) -> bool:
+    """Whether this instance has its costs on a coarse grid."""
+    return random.Random(f"coarse {seed}/{number}").random() < COARSE_SHARE
+
+
 def attempt(seed: int, number: int, time_limit_s: float) -> tuple[PlanningProblem, Comparison]:
     """Compare one instance; a crash on a legal problem is a wrong answer like any other."""
     problem = random_problem(seed, number)
     try:
-        problem = draw(seed, number)
-        return problem, compare(problem, time_limit_s)
+        with coarse_costs() if is_coarse(seed, number) else nullcontext():
+            problem = draw(seed, number)
+            return problem, compare(problem, time_limit_s)
     except Exception as error:
         raised = Mismatch("raised", f"{type(error).__name__}: {error}", "an answer")
         return problem, Comparison((raised,), None, None)
@@ -69,6 +79,7 @@ def run(instances: int, seed: int, time_limit_s: float) -> dict[str, Any]:
         problem, outcome = attempt(seed, number, time_limit_s)
         slowest = max(slowest, (time.perf_counter() - begun, number))
         families.setdefault(family(problem), Counter()).update(_tally(problem, outcome))
+        families[family(problem)]["coarse"] += is_coarse(seed, number)
         for mismatch in outcome.mismatches:
             row = {"instance": number, **mismatch._asdict()}
             mismatches.append({k: v if isinstance(v, int) else str(v) for k, v in row.items()})
@@ -114,6 +125,7 @@ def _tally(problem: PlanningProblem, outcome: Comparison) -> Counter[str]:
 
 COLUMNS = (
     "n",
+    "coarse",
     "time",
     "cost",
     "infeasible",

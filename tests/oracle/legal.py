@@ -22,7 +22,7 @@ from solver.job.job import Job, Limits, Recompute, Search
 from topology.cluster import NodeGroup
 
 MANY_TOKENS = 65_536
-"""Micro-batches that are looked at where the search names none."""
+"""Tokens up to which larger micro-batches are looked at where the search names none."""
 
 
 class Estimator(Protocol):

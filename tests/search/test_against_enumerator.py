@@ -11,6 +11,7 @@ import pytest
 
 from solver.job.job import Limits, Search
 
+from ..oracle.coarse import coarse_costs
 from ..oracle.compare import compare, compare_cut_short
 from ..oracle.enumerator import enumerate_best
 from ..oracle.problems import question, random_problem, with_money_limits
@@ -33,6 +34,13 @@ def test_solve_equals_the_enumerator_within_deadline_and_budget(number: int) -> 
     problem = with_money_limits(problem, SEED, number, fast)
     assert problem.limits.deadline_s is not None or problem.limits.budget_usd is not None
     assert compare(problem, time_limit_s=60).mismatches == ()
+
+
+@pytest.mark.parametrize("number", [*range(4), *range(4, 60, 5)])
+def test_ties_break_as_the_enumerator_breaks_them(number: int) -> None:
+    """Costs on a coarse grid; every fifth problem is so small that most of its plans tie."""
+    with coarse_costs():
+        assert compare(random_problem(SEED, number), time_limit_s=60).mismatches == ()
 
 
 @pytest.mark.parametrize("number", range(6))
