@@ -43,7 +43,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first asked for: ``import solver`` must not load CP-SAT."""
-    from importlib import import_module  # noqa: PLC0415
+    from importlib import import_module  # noqa: PLC0415 - only where a name is asked for
 
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@ import numpy as np
 
 from topology.cluster import NodeGroup
 
+from ..axes.data import FULL_SHARDING
 from ..job.job import Account, Job, Limits, Recompute, Search
 from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
 from . import textbook
@@ -111,7 +112,7 @@ class Textbook:
         copies = textbook.replica_traffic_bytes(local, shard, columns.replicas)
         plain = textbook.gradient_traffic_bytes(local, shapes.dp[:, None])
         inside, outside = self._bandwidth(tp * shard), self._bandwidth(tp * shapes.dp[:, None])
-        full = columns.zero == 3  # noqa: PLR2004 - ZeRO-3
+        full = columns.zero == FULL_SHARDING
         return np.where(full, gathers / inside + copies / outside, plain / outside)
 
     def _charge(self) -> FloatArray:
