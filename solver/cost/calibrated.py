@@ -17,7 +17,7 @@ from .communication import neighbour_seconds
 from .data_parallel import DataTraffic, Passes, data_traffic
 from .layer import LayerTimes, Part, layer_times
 from .machine import Machine
-from .memory import least_bytes, memory_items
+from .memory.peak import least_bytes, memory_items
 from .parameters import Held, held
 from .profile import Profile
 from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks

@@ -12,10 +12,10 @@ import numpy as np
 from ..axes.data import FULL_SHARDING
 from ..job.job import Job
 from .machine import Machine
+from .memory.states import shard_ranks
 from .parameters import Held
 from .shapes import Shapes, Shardings
 from .stages import Stages
-from .states import shard_ranks
 from .ticks import FloatArray, IntArray
 
 GATHERED_BYTES = 2.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
 from .data_parallel import DataTraffic
-from .memory import MemoryItems
+from .memory.peak import MemoryItems
 from .schedule import bubble_fraction
 from .stages import CLASSES, RECOMPUTE_CLASS
 from .tables import Choice, Tables, evaluate

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solver.cost.activations import activation_bytes, loss_bytes, saved_per_token
-from solver.cost.memory import PHASES, memory_items
-from solver.cost.memory_options import memory_options
+from solver.cost.memory.activations import activation_bytes, loss_bytes, saved_per_token
+from solver.cost.memory.options import memory_options
+from solver.cost.memory.peak import PHASES, memory_items
+from solver.cost.memory.states import state_bytes
 from solver.cost.parameters import held
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.schedule import chunks_in_flight
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
-from solver.cost.states import state_bytes
 from solver.job.job import Job, Recompute
 from solver.job.recipe import Recipe
 from solver.job.transformer import Moe, Transformer

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.axes.data import FULL_SHARDING
-from solver.cost.memory import least_bytes, memory_items
+from solver.cost.memory.peak import least_bytes, memory_items
 from solver.cost.profile import load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split

@@ -14,8 +14,13 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from ..axes.data import FULL_SHARDING
-from ..job.job import Job, Recompute
+from ...axes.data import FULL_SHARDING
+from ...job.job import Job, Recompute
+from ..parameters import held, weight_shapes
+from ..profile import Profile
+from ..shapes import Shapes, Shardings
+from ..stages import Stages
+from ..ticks import FloatArray, IntArray
 from .activations import (
     HALF,
     Saved,
@@ -25,13 +30,8 @@ from .activations import (
     sequence_ranks,
     tokens_per_rank,
 )
-from .memory_options import MemoryOptions, Metric
-from .parameters import held, weight_shapes
-from .profile import Profile
-from .shapes import Shapes, Shardings
-from .stages import Stages
+from .options import MemoryOptions, Metric
 from .states import States, least_states, state_bytes, whole_bytes
-from .ticks import FloatArray, IntArray
 
 REGATHERED = 4.0
 """Gathered input and gradient of a sequence-parallel block, 16 bit, a token and hidden unit."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..axes.data import FULL_SHARDING
-from ..job.job import Job
-from .memory_options import MemoryOptions
-from .parameters import Held
-from .profile import Profile
-from .shapes import Shapes, Shardings
-from .stages import Stages
-from .ticks import FloatArray
+from ...axes.data import FULL_SHARDING
+from ...job.job import Job
+from ..parameters import Held
+from ..profile import Profile
+from ..shapes import Shapes, Shardings
+from ..stages import Stages
+from ..ticks import FloatArray
+from .options import MemoryOptions
 
 GATHERED_BYTES = 2.0
 """Bytes of a gathered weight: compute runs in 16 bit."""

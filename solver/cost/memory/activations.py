@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..job.job import Job, Recompute
-from .memory_options import MemoryOptions
-from .parameters import padded_vocabulary
-from .profile import Profile
-from .schedule import chunks_in_flight
-from .shapes import Shapes
-from .stages import Stages
-from .ticks import FloatArray
+from ...job.job import Job, Recompute
+from ..parameters import padded_vocabulary
+from ..profile import Profile
+from ..schedule import chunks_in_flight
+from ..shapes import Shapes
+from ..stages import Stages
+from ..ticks import FloatArray
+from .options import MemoryOptions
 
 HALF = 2.0
 """Bytes of a 16-bit value: what compute keeps."""
