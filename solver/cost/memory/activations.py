@@ -197,7 +197,10 @@ Saved = tuple[FloatArray, FloatArray]
 def activation_bytes(
     job: Job, profile: Profile, shapes: Shapes, stages: Stages, saved: Sequence[Saved]
 ) -> FloatArray:
-    """Return what all micro-batches in flight keep, for each way to keep it, shape (N, 4, K)."""
+    """Return what all micro-batches in flight keep, for each way to keep it, shape (N, 4, K).
+
+    Layers that the stages recompute in full keep their input, whatever the way.
+    """
     column = [a[:, None] for a in (shapes.pp, shapes.vpp, shapes.microbatches)]
     chunks = chunks_in_flight(
         column[0], column[1], column[2], stages.index, profile.software.schedule
@@ -210,9 +213,14 @@ def activation_bytes(
     here = np.maximum(stages.layers, 1)
     on_card = 1 - np.minimum(options.offloaded_layers, here) / here
     engine = (options.stage_bytes * model.hidden / sequence_ranks(profile, shapes))[:, None]
+    again = HALF * model.hidden / sequence_ranks(profile, shapes)
+    some = bool(stages.recomputed.any())
     parts = []
     for dense, moe in saved:
         kept = dense_layers * dense[:, None] + moe_layers * moe[:, None]
+        if some:  # recomputed layers keep their input only
+            kept = kept - stages.recomputed_dense * (dense - again)[:, None]
+            kept = kept - stages.recomputed_moe * (moe - again)[:, None]
         parts.append(in_flight * (on_card * kept + engine))
     return np.stack(parts, axis=-1)
 
