@@ -212,7 +212,7 @@ class Calibrated:
             seconds = seconds + stack.offloaded_parameter_s * owned
         return np.asarray(seconds * self.slowdown(shapes)[:, None, None])
 
-    def _fill(self, shapes: Shapes) -> IntArray:
+    def fill(self, shapes: Shapes) -> IntArray:
         """Return what divides the pipeline's fill: virtual stages, or the schedule's divisor."""
         divisor = FILL_DIVISOR[self.profile.software.schedule]
         return np.where(divisor > 1, divisor, shapes.vpp)
@@ -234,7 +234,7 @@ class Calibrated:
         base = self.stage_times(shapes, stages, self.kinds[:1]).base[..., 0]
         column = (slice(None), None)
         pace, share = pipeline_grains(
-            base, stages.count, self._fill(shapes)[column], shapes.microbatches[column]
+            base, stages.count, self.fill(shapes)[column], shapes.microbatches[column]
         )
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
@@ -281,7 +281,7 @@ class Calibrated:
             shapes.microbatches * compute[row, busiest],
             busiest,
         )
-        filled = replace(shapes, vpp=self._fill(shapes))
+        filled = replace(shapes, vpp=self.fill(shapes))
         tables = round_up(filled, columns, stages, len(self.kinds), seconds)
         return replace(tables, shapes=shapes)
 
