@@ -138,6 +138,52 @@ class Cost(Output):
     usd_per_million_tokens: float | None
 
 
+class PlacedAxis(Output):
+    """The groups of an axis: their ranks, and the worst link that one of them talks over.
+
+    Attributes
+    ----------
+    axis
+        ``tp``, ``cp``, ``ep``, ``etp``, ``pp``, ``dp``; under HSDP ``dp_shard`` and
+        ``dp_replicate``; with experts ``edp``, the replicas of an expert.
+    ranks, groups
+        Members of a group, and groups.
+    stride
+        Distance between members: the first group is 0, stride, 2 stride …
+    level, bytes_per_s, latency_s
+        Innermost communication level that holds every group; per GPU and direction.
+    """
+
+    axis: str
+    ranks: int
+    groups: int
+    stride: int
+    level: str
+    bytes_per_s: float
+    latency_s: float
+
+
+class PlanPlacement(Output):
+    """Which rank runs where: node ranges and a rule, never an entry a rank.
+
+    Attributes
+    ----------
+    order
+        Axes, innermost first.
+    nodes
+        First and last of each run of nodes, in rank order.
+    rule
+        How ranks fall on the GPUs of these nodes.
+    axes
+        Axes above 1.
+    """
+
+    order: str
+    nodes: tuple[tuple[int, int], ...]
+    rule: str
+    axes: tuple[PlacedAxis, ...]
+
+
 class LimitCheck(Output):
     """One limit against a plan: value, limit, and what is left (negative when broken)."""
 
@@ -161,6 +207,7 @@ class Plan(Output):
     nodes: int
     gpus_held: int
     layout: Layout
+    placement: PlanPlacement
     axes: int
     batch: Batch
     recompute: str

@@ -118,6 +118,11 @@ class Calibrated:
         self.kinds: tuple[Recompute, ...] = tuple(k for k in RECOMPUTE if k in search.recompute)
         self.usable_bytes = float(group.gpu.usable_bytes)
 
+    @property
+    def places(self) -> bool:
+        """Each axis runs over the level that its groups span in the shape's order."""
+        return True
+
     def on(self, group: NodeGroup) -> Calibrated:
         """Return the same account on another node group."""
         return Calibrated(self.job, group, self.limits, self.search, self.profile)
@@ -131,7 +136,10 @@ class Calibrated:
 
     def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
         """Layer times of the distinct cores, and which core each shape has."""
-        first, core = distinct(shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch)
+        used = self.machine.level_in_use(shapes.gpus)
+        first, core = distinct(
+            shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch, used
+        )
         return layer_times(self.job, self.machine, shapes.take(first)), core
 
     def slowdown(self, shapes: Shapes) -> FloatArray:

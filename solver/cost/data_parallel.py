@@ -114,27 +114,41 @@ class _Pricing:
         self.shardings, self.held = shardings, held
         self.layers = stages.layers[:, :, None, None]
         self.dense_ranks, self.expert_ranks = shard_ranks(shapes, shardings)
+        self.used = shapes.gpus[:, None]
+        # Where stages lie between replicas, a dense group is blocks of CP ranks far apart.
+        split = (shapes.order > 0) & (shapes.pp > 1)
+        one = np.ones_like(shapes.cp)
+        self.block = (np.where(split, shapes.cp, one)[:, None], shapes.tp[:, None])
+        self.dense_stride = np.where(split, shapes.replica_stride, shapes.tp)[:, None]
+        apart = shapes.ep * shapes.etp
+        self.expert_stride = np.where(split, apart * shapes.pp, apart)[:, None]
 
     def _bandwidth(
-        self, ranks: FloatArray, stride: FloatArray | IntArray, fabric: float, link: float
-    ) -> FloatArray:
-        flat = (ranks.astype(np.int64).ravel(), np.broadcast_to(stride, ranks.shape).ravel())
-        rate = self.machine.bytes_per_s(flat[0], flat[1].astype(np.int64), fabric=fabric, link=link)
+        self, ranks: FloatArray, stride: FloatArray | IntArray, fabric: float, link: float,
+        block: tuple[IntArray, IntArray] | None = None,
+    ) -> FloatArray:  # fmt: skip
+        def flat(values: FloatArray | IntArray) -> IntArray:
+            return np.broadcast_to(values, ranks.shape).astype(np.int64).ravel()
+
+        inner = None if block is None else (flat(block[0]), flat(block[1]))
+        blocks = ranks if block is None else np.maximum(ranks / block[0], 1.0)
+        rate = self.machine.bytes_per_s(
+            flat(blocks), flat(stride), flat(self.used), fabric=fabric, link=link, inner=inner
+        )
         return np.asarray(rate.reshape(ranks.shape)[:, None, None, :])
 
     def _seconds(
         self, dense: FloatArray, expert: FloatArray, fabric: float, link: float
     ) -> FloatArray:
         """Ring time of (n - 1)/n of the bytes, both kinds one after the other."""
-        stride = self.shapes.tp[:, None]
-        apart = (self.shapes.ep * self.shapes.etp)[:, None]
         total = np.zeros(1)
-        for volume, ranks, step in (
-            (dense, self.dense_ranks, stride),
-            (expert, self.expert_ranks, apart),
+        for volume, ranks, step, block in (
+            (dense, self.dense_ranks, self.dense_stride, self.block),
+            (expert, self.expert_ranks, self.expert_stride, None),
         ):
             share = ((ranks - 1) / ranks)[:, None, None, :]
-            total = total + volume[..., None] * share / self._bandwidth(ranks, step, fabric, link)
+            rate = self._bandwidth(ranks, step, fabric, link, block)
+            total = total + volume[..., None] * share / rate
         return np.asarray(total)
 
     def _volumes(self, byte_width: float) -> tuple[FloatArray, FloatArray]:
@@ -161,9 +175,12 @@ class _Pricing:
         """
         stack = self.machine.profile.stack
         ranks = self.dense_ranks
-        one = np.broadcast_to(self.shapes.tp[:, None], ranks.shape).ravel()
-        leaves = self.machine.leaves_domain(ranks.astype(np.int64).ravel(), one)
-        hops = ranks * leaves.reshape(ranks.shape)
+        blocks = np.maximum(ranks / self.block[0], 1.0)
+        leaves = np.maximum(
+            self.machine.leaves_domain(blocks.astype(np.int64), self.dense_stride, self.used),
+            self.machine.leaves_domain(*self.block, self.used),
+        )
+        hops = ranks * leaves
         start = stack.fsdp_latency_s + stack.hop_latency_s * hops
         return np.asarray(self.layers * start[:, None, None, :])
 
@@ -191,7 +208,7 @@ class _Pricing:
             self.held.dense[:, :, None] / self.dense_ranks[:, None, :]
             + self.held.expert[:, :, None] / self.expert_ranks[:, None, :]
         )
-        stride = self.shapes.tp[:, None] * self.dense_ranks
+        stride = self.dense_stride * self.dense_ranks / self.block[0]
         rate = self._bandwidth(replicas, stride, self.machine.profile.stack.fabric_efficiency, 1.0)
         share = 2 * (replicas - 1) / replicas
         return np.asarray(width * (owned * share[:, None, :])[:, :, None, :] / rate)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from topology.placement import ORDERS
+
 from ..checks import Facts, judge, step_from_stages
 from ..cost.tables import Choice, Tables
 from ..cost.ticks import MIB, TICK_S
 from ..plan import Batch, Cost, Layout, Plan
 from .decision import Decision, column_of
 from .instance import SECONDS_PER_HOUR, Instance
+from .placing import place
 from .pricing import Priced
 
 FLOAT_NOISE = 1e-12
@@ -69,6 +72,7 @@ def judged_plan(
         nodes=-(-degrees["gpus"] // instance.group.gpus_per_node),
         gpus_held=degrees["held"],
         layout=layout,
+        placement=place(instance.group, layout),
         axes=decision.axes,
         batch=batch,
         recompute=kinds[0] if alike else "/".join(kinds),
@@ -92,6 +96,7 @@ def layout_of(degrees: dict[str, int], zero: int, replicas: int) -> Layout:
         dp_shard=degrees["dp"] // replicas,
         dp_replicate=replicas,
         zero=zero,
+        order=ORDERS[degrees["order"]],
     )
 
 
