@@ -52,7 +52,7 @@ class StageOptions:
     row: IntArray
     source: tuple[Calibrated, Figures, Stages]
     stage: int
-    column: int = 0
+    column: int
 
     def __len__(self) -> int:
         """Return the number of alternatives."""
@@ -88,35 +88,42 @@ class Position:
 
 
 def stage_options(
-    model: Calibrated, shape: Shapes, column: Shardings, positions: Sequence[Position],
+    model: Calibrated, shape: Shapes, columns: Shardings, positions: Sequence[Position],
     boundary_s: FloatArray | None = None,
-) -> list[StageOptions]:  # fmt: skip
-    """Price every alternative of some stages of one layout.
+) -> list[list[StageOptions]]:  # fmt: skip
+    """Price every alternative of some stages of one layout, for each sharding.
 
     Parameters
     ----------
     model
         Cost model of the GPUs that hold these stages.
-    shape, column
-        One layout, one sharding; arrays of one row.
+    shape, columns
+        One layout and its shardings; arrays of one row.
     positions
         The stages.
     boundary_s
         Seconds that each position waits for its neighbours beyond what the model itself says.
+
+    Returns
+    -------
+    For each sharding the alternatives of each stage.
     """
     per_stage = [_alternatives(model, shape, position) for position in positions]
     offsets = np.cumsum([0, *(len(layers) for layers, _ in per_stage)])
     extra = np.zeros(len(positions)) if boundary_s is None else boundary_s
     stages, many = _stages(model, shape, positions, per_stage)
-    columns = Shardings(*(getattr(column, f.name).repeat(len(many), 0) for f in fields(column)))
-    figures = model.figures(many, stages, columns)
+    repeated = (getattr(columns, f.name).repeat(len(many), 0) for f in fields(columns))
+    figures = model.figures(many, stages, Shardings(*repeated))
     wait = np.repeat(extra, np.diff(offsets))[:, None, None]
     if wait.any():
         figures = replace(figures, times=_waiting(figures, wait))
     rounded = _Rounded.of(model, figures, stages)
     return [
-        rounded.options(position.stage, int(offsets[i]), int(offsets[i + 1]))
-        for i, position in enumerate(positions)
+        [
+            rounded.options(position.stage, int(offsets[i]), int(offsets[i + 1]), column)
+            for i, position in enumerate(positions)
+        ]
+        for column in range(columns.zero.shape[1])
     ]
 
 
@@ -165,33 +172,34 @@ def _waiting(figures: Figures, wait: FloatArray) -> StageTimes:
 
 @dataclass(frozen=True)
 class _Rounded:
-    """Figures of all rows in the search's integers, (N, 4, K)."""
+    """Figures of all rows in the search's integers, (N, 4, K, Z)."""
 
     source: tuple[Calibrated, Figures, Stages]
     numbers: dict[str, IntArray]
 
     @staticmethod
     def of(model: Calibrated, figures: Figures, stages: Stages) -> _Rounded:
-        shapes, full = figures.shapes, figures.times.base.shape
-        entry = (slice(None), None, None)
+        shapes, microbatch = figures.shapes, figures.microbatch
+        full = np.broadcast_shapes(microbatch.shape, figures.tail.shape)
+        entry = (slice(None), None, None, None)
         pace, share = pipeline_grains(
-            figures.microbatch[..., 0], np.ones(full, np.int64),
+            np.broadcast_to(microbatch, full), np.ones(full, np.int64),
             model.fill(shapes)[entry], shapes.microbatches[entry],
         )  # fmt: skip
         whole = (slice(None), slice(None))
-        sent = figures.sent(model.limits.comm_metric, whole)[..., 0]
+        sent = figures.sent(model.limits.comm_metric, whole)
         once = shapes.microbatches[:, None] * (figures.times.forward + figures.times.backward)
         numbers = {
             "pace": pace,
             "share": share,
-            "tail": grains(np.broadcast_to(figures.tail[..., 0], full)),
+            "tail": grains(np.broadcast_to(figures.tail, full)),
             "sent": grains(np.broadcast_to(sent, full)),
-            "compute": np.broadcast_to(grains(once)[..., None], full),
-            "memory": mebibytes(np.broadcast_to(figures.items.total()[..., 0], full)),
+            "compute": np.broadcast_to(grains(once)[..., None, None], full),
+            "memory": mebibytes(np.broadcast_to(figures.items.total(), full)),
         }
         return _Rounded((model, figures, stages), numbers)
 
-    def options(self, stage: int, start: int, end: int) -> StageOptions:
+    def options(self, stage: int, start: int, end: int, column: int) -> StageOptions:
         """Return the alternatives of one stage: its rows by every kind, repeats left out."""
         model, _, stages = self.source
         rows = np.arange(start, end)
@@ -200,8 +208,8 @@ class _Rounded:
         full = model.kinds.index("full") if "full" in model.kinds else -1
         kept = (kind != full) | (again == 0)
         row, kind, layers, again = row[kept], kind[kept], layers[kept], again[kept]
-        numbers = {name: values[row, stage, kind] for name, values in self.numbers.items()}
+        numbers = {n: values[row, stage, kind, column] for n, values in self.numbers.items()}
         return StageOptions(
             layers=layers, recomputed=again, kind=kind, row=row, source=self.source, stage=stage,
-            **numbers,
+            column=column, **numbers,
         )  # fmt: skip

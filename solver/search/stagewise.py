@@ -14,10 +14,10 @@ from ..cost.schedule import pipeline_grains
 from ..cost.shapes import Shapes, Shardings
 from ..cost.stage_options import Position, StageOptions, stage_options
 from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages, dense_layers
-from ..cost.ticks import GRAINS, BoolArray, IntArray, mebibytes, whole_ticks
+from ..cost.ticks import GRAINS, TICK_S, BoolArray, IntArray, mebibytes, whole_ticks
 from .cpsat.factory import SolverSettings
 from .cpsat.stagewise import StagewiseTask, solve_stages
-from .instance import Instance
+from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Instance
 
 MOST_STAGES = 128
 """Longest pipeline whose stages are chosen one by one."""
@@ -31,15 +31,16 @@ class Pipeline:
     ----------
     instances
         Problem of the node group that holds each stage; all alike but for group and cost model.
-    shape, column
-        Degrees and sharding, arrays of one row; ``gpus`` and ``held`` count all groups.
+    shape, columns
+        Degrees, and the shardings that are looked at; arrays of one row. ``gpus`` and ``held``
+        count all groups.
     waits
         Seconds that each stage waits for a neighbour of another group.
     """
 
     instances: tuple[Instance, ...]
     shape: Shapes
-    column: Shardings
+    columns: Shardings
     waits: tuple[float, ...] = ()
 
     @property
@@ -53,6 +54,27 @@ class Pipeline:
         if not isinstance(cost, Calibrated):
             raise TypeError("only the calibrated account chooses stages one by one")
         return cost
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """GPUs paid for in each block: whole nodes."""
+        each = int(self.shape.gpus[0]) // self.stages
+        nodes = [
+            (-(-len(block) * each // i.group.gpus_per_node), i.group.gpus_per_node)
+            for i, block in self.blocks()
+        ]
+        return tuple(count * size for count, size in nodes)
+
+    @property
+    def ticks_of_budget(self) -> int:
+        """Ticks of a step that the budget leaves, at the prices of all blocks."""
+        first = self.instances[0]
+        steps, budget = first.job.steps, first.limits.budget_usd
+        prices = [i.group.price_usd_per_gpu_hour or 0.0 for i, _ in self.blocks()]
+        rate = sum(gpus * price for gpus, price in zip(self.held, prices, strict=True))
+        if budget is None or not steps or not rate:
+            return LONGEST_STEP
+        return min(int(budget / rate * SECONDS_PER_HOUR / (steps * TICK_S)), LONGEST_STEP)
 
     def blocks(self) -> list[tuple[Instance, list[int]]]:
         """Return runs of stages on one node group."""
@@ -86,6 +108,12 @@ class Split:
     memory: int
 
     @property
+    def sharding(self) -> tuple[int, int]:
+        """ZeRO stage and HSDP replica groups."""
+        columns, taken = self.pipeline.columns, self.options[0].column
+        return int(columns.zero[0, taken]), int(columns.replicas[0, taken])
+
+    @property
     def layers(self) -> tuple[int, ...]:
         """Layers of each stage."""
         return tuple(int(o.layers[c]) for o, c in zip(self.options, self.choice, strict=True))
@@ -103,11 +131,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of splitting one layout: the best split under a step, and what is proved."""
+    """What came of splitting one layout: the best split under a step, and what is proved.
+
+    ``solved`` says whether CP-SAT had to be asked.
+    """
 
     split: Split | None
     proved: bool
     bound: int
+    solved: bool = False
 
 
 def best_split(pipeline: Pipeline, at_most: int, settings: SolverSettings) -> Attempt:
@@ -115,40 +147,77 @@ def best_split(pipeline: Pipeline, at_most: int, settings: SolverSettings) -> At
     layers = _windows(pipeline, at_most)
     if layers is None:
         return Attempt(None, proved=True, bound=at_most + 1)
-    options = tuple(_thinned(pipeline, options_of(pipeline, layers), at_most))
-    if not all(len(o) for o in options):
-        return Attempt(None, proved=True, bound=at_most + 1)
-    first = pipeline.instances[0]
-    task = StagewiseTask(
+    ordered = []
+    for column, priced in enumerate(options_of(pipeline, layers)):
+        options = tuple(thinned(pipeline, priced, at_most))
+        if all(len(o) for o in options):
+            bound = relaxed(options, pipeline.instances[0].job.transformer.layers)
+            ordered.append((bound, column, options))
+    best, proved, open_bound, solved = None, True, at_most + 1, False
+    for bound, _, options in sorted(ordered, key=lambda entry: entry[:2]):
+        if bound > at_most:
+            break
+        answer = solve_stages(_task(pipeline, options, at_most), settings)
+        solved = True
+        if answer.status not in ("optimal", "infeasible"):
+            proved, open_bound = False, min(open_bound, max(answer.bound, bound))
+        if answer.choice is not None:
+            best = evaluate_split(pipeline, options, answer.choice)
+            if answer.status == "optimal" and best.totals.step != answer.step:
+                raise RuntimeError(f"CP-SAT says {answer.step}, the estimator {best.totals.step}")
+            at_most = best.totals.step - 1
+    return Attempt(best, proved, min(open_bound, at_most + 1), solved)
+
+
+def _task(pipeline: Pipeline, options: tuple[StageOptions, ...], at_most: int) -> StagewiseTask:
+    first, instances = pipeline.instances[0], pipeline.instances
+    capacity = [i.cost.capacity_mib for i in instances] if first.holds("memory") else None
+    allowance = [first.allowance(o.compute) for o in options]
+    return StagewiseTask(
         options=options,
         layers=first.job.transformer.layers,
         at_most=at_most,
-        capacity=[i.cost.capacity_mib for i in pipeline.instances]
-        if first.holds("memory")
-        else None,
-        allowance=[first.allowance(o.compute) for o in options]
-        if first.holds("communication")
-        else None,
+        capacity=capacity,
+        allowance=allowance if first.holds("communication") else None,
     )
-    answer = solve_stages(task, settings)
-    if answer.choice is None:
-        return Attempt(None, answer.status == "infeasible", at_most + 1)
-    split = evaluate_split(pipeline, options, answer.choice)
-    if answer.status == "optimal" and split.totals.step != answer.step:
-        raise RuntimeError(f"CP-SAT says {answer.step}, the estimator {split.totals.step}")
-    return Attempt(split, answer.status == "optimal", answer.bound)
 
 
-def options_of(pipeline: Pipeline, layers: Sequence[tuple[int, ...]]) -> list[StageOptions]:
-    """Price every alternative of every stage."""
-    found: list[StageOptions] = []
+def options_of(pipeline: Pipeline, layers: Sequence[tuple[int, ...]]) -> list[list[StageOptions]]:
+    """Price every alternative of every stage, for each sharding."""
+    found: list[list[StageOptions]] = [[] for _ in range(pipeline.columns.zero.shape[1])]
     waits = np.array(pipeline.waits or (0.0,) * pipeline.stages)
     for _, block in pipeline.blocks():
         positions = [Position(stage, pipeline.stages, layers[stage]) for stage in block]
-        found += stage_options(
-            pipeline.model(block[0]), pipeline.shape, pipeline.column, positions, waits[block]
+        priced = stage_options(
+            pipeline.model(block[0]), pipeline.shape, pipeline.columns, positions, waits[block]
         )
+        for column, options in enumerate(priced):
+            found[column] += options
     return found
+
+
+def relaxed(options: Sequence[StageOptions], layers: int) -> int:
+    """Bound the ticks of a step from below, over every choice of alternatives.
+
+    The pace is at least the least one under which the stages can hold all layers; the fill at least
+    its Lagrangian relaxation with a layer's mean time as price; the tail at least the largest of
+    the stages' least.
+    """
+    paces = np.unique(np.concatenate([o.pace for o in options]))
+
+    def room(pace: int) -> int:
+        return sum(int(o.layers[o.pace <= pace].max(initial=-layers)) for o in options)
+
+    low, high = 0, len(paces) - 1
+    if room(int(paces[high])) < layers:
+        return LONGEST_STEP + 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if room(int(paces[middle])) >= layers else (middle + 1, high)
+    price = int(np.median(np.concatenate([o.share // o.layers for o in options])))
+    fill = sum(int((o.share - price * o.layers).min()) for o in options) + price * layers
+    tail = max(int(o.tail.min()) for o in options)
+    return -(-(int(paces[low]) + fill + tail) // GRAINS)
 
 
 def evaluate_split(
@@ -260,7 +329,7 @@ class _Bounds:
         return _Bounds(pace, need, max(step - 1, 0), int(share[0, HEAVY]) - 1)
 
 
-def _thinned(
+def thinned(
     pipeline: Pipeline, options: Sequence[StageOptions], at_most: int
 ) -> list[StageOptions]:
     """Leave out alternatives that no best split has.
