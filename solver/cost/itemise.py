@@ -134,8 +134,7 @@ def _step_time(
     optimizer = pick(update[:, :, None, :], pace)
     overhead = float(model.step_overhead(shapes)[0])
     spent = compute + recompute + sum(a.exposed_s for a in axes.values()) + optimizer + overhead
-    flops = job.transformer.flops_per_token(job.seq_len) * 3 * job.step_tokens
-    rate = flops / step / int(shapes.gpus[0])
+    rate = job.step_flops / step / int(shapes.gpus[0])
     repeated = recompute / compute if compute > 0 else 0.0
     mfu = rate / model.machine.peak_flops
     return StepTime(

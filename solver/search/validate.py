@@ -119,6 +119,11 @@ def _textbook(problem: PlanningProblem) -> list[Problem]:
         for axis in TEXTBOOK_ONLY_ONE
         if (wanted := getattr(search, axis)) is not None and 1 not in wanted
     ]  # fmt: skip
+    if problem.job.finetune is not None:
+        faults.append(
+            _fault(problem, "finetune", "SP115", "the textbook account trains the whole model.",
+                   "Use cost_model: calibrated for fine-tuning.")
+        )  # fmt: skip
     if problem.job.transformer.moe is not None:
         faults.append(
             _fault(problem, "model", "SP115", "the textbook account knows dense models only.",
