@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ..degrees import BoolArray, IntArray
 from .finetune import Finetune, trainable_parameters
 from .recipe import Recipe
+from .rules import Rule
 from .step_flops import training_flops
 from .transformer import MAX_TOKENS, Transformer
 
@@ -147,6 +150,8 @@ class Search(Frozen):
         Use exactly so many GPUs.
     max_gpus
         Use at most so many GPUs.
+    rules
+        Constraints on single axes that every plan keeps.
     """
 
     tp: tuple[int, ...] | None = None
@@ -160,6 +165,15 @@ class Search(Frozen):
     hsdp: bool = True
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
+    rules: tuple[Rule, ...] = ()
+
+    def keeps(self, axis: str, degrees: IntArray) -> BoolArray:
+        """Mark the degrees of an axis that its rules allow."""
+        allowed = np.ones(np.shape(degrees), bool)
+        for rule in self.rules:
+            if rule.axis == axis:
+                allowed &= rule.keeps(degrees)
+        return allowed
 
 
 class Objective(Frozen):

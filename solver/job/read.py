@@ -31,6 +31,7 @@ from .job import (
 )
 from .model_field import read_model
 from .recipe import Recipe
+from .rules import RULE_FIELDS
 from .schema import (
     GRAD_BYTES,
     FinetuneSpec,
@@ -251,7 +252,10 @@ def _assemble(
     )
     looked = spec.search or SearchSpec()
     search = Search.model_validate(
-        looked.model_dump(exclude={"offload", "fix", "forbid", "allow"}),
+        {
+            **looked.model_dump(exclude={"offload", "allow", *RULE_FIELDS}),
+            "rules": tuple(rule for name in RULE_FIELDS for rule in getattr(looked, name)),
+        }
     )
     goal = Objective.model_validate((spec.objective or ObjectiveSpec()).model_dump())
     account = Account.model_validate(

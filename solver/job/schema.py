@@ -25,6 +25,7 @@ from .fields import (
 from .finetune import BASE_BITS, FROZEN_PARTS, LORA_TARGETS, MAX_FROZEN_LAYERS, MAX_RANK
 from .job import MAX_DEADLINE_S, MAX_GPUS, MAX_RUN_TOKENS, MAX_TOP, MAX_USD, RECOMPUTE, Frozen
 from .recipe import OPTIMIZERS, PRECISIONS
+from .rules import Rule, parse_rules
 from .transformer import MAX_TOKENS
 
 VERSION = 1
@@ -38,6 +39,10 @@ WRITTEN = WithJsonSchema({"anyOf": [NUMBER, TEXT]})
 """What a file holds where a unit may stand: ``0.15`` or ``15%``; the reader checks the rest."""
 WRITTEN_OR_NOT = WithJsonSchema({"anyOf": [NUMBER, TEXT, NOTHING]})
 WRITTEN_DEGREES = WithJsonSchema({"anyOf": [{"type": "integer"}, WHOLES, TEXT, NOTHING]})
+RULES = WithJsonSchema(
+    {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "object"}, NOTHING]}
+)
+"""``tp=8``, a list of such, or a mapping of axis to value or values."""
 SEVERAL = WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}, NOTHING]})
 FLAG_OR_AXES = WithJsonSchema(
     {"anyOf": [{"type": "boolean"}, TEXT, {"type": "array", "items": TEXT}, NOTHING]}
@@ -160,8 +165,10 @@ class SearchSpec(Frozen):
     gpus: GpuCount = None
     max_gpus: GpuCount = None
     offload: Annotated[None, BeforeValidator(not_yet("offloading to the host"))] = None
-    fix: Annotated[None, BeforeValidator(not_yet("search.fix"))] = None
-    forbid: Annotated[None, BeforeValidator(not_yet("search.forbid"))] = None
+    fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
+    forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()
+    max: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("max")), RULES] = ()
+    min: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("min")), RULES] = ()
     allow: Annotated[None, BeforeValidator(not_yet("search.allow"))] = None
 
     @field_validator("zero")

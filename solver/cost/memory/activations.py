@@ -212,7 +212,10 @@ Saved = tuple[FloatArray, FloatArray]
 def activation_bytes(
     job: Job, profile: Profile, shapes: Shapes, stages: Stages, saved: Sequence[Saved]
 ) -> FloatArray:
-    """Return what all micro-batches in flight keep, for each way to keep it, shape (N, 4, K)."""
+    """Return what all micro-batches in flight keep, for each way to keep it, shape (N, 4, K).
+
+    Layers that the stages recompute in full keep their input, whatever the way.
+    """
     column = [a[:, None] for a in (shapes.pp, shapes.vpp, shapes.microbatches)]
     chunks = chunks_in_flight(
         column[0], column[1], column[2], stages.index, profile.software.schedule
@@ -226,9 +229,16 @@ def activation_bytes(
     here = np.maximum(stages.layers, 1)
     on_card = 1 - np.minimum(options.offloaded_layers, here) / here
     engine = (options.stage_bytes * model.hidden / sequence_ranks(profile, shapes))[:, None]
+    again = HALF * model.hidden / sequence_ranks(profile, shapes)
+    some = bool(stages.recomputed.any())
     parts = []
     for dense, moe in saved:
         kept = dense_layers * dense[:, None] + moe_layers * moe[:, None]
+        if some:  # recomputed layers keep their input only
+            repeated = np.minimum(stages.recomputed_dense, layers.dense_layers)
+            kept = kept - repeated * (dense - again)[:, None]
+            repeated = np.minimum(stages.recomputed_moe, layers.moe_layers)
+            kept = kept - repeated * (moe - again)[:, None]
         parts.append(in_flight * (on_card * kept + engine))
     return np.stack(parts, axis=-1)
 

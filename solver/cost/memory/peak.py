@@ -220,9 +220,16 @@ def _backward(
     moved = tokens * (between + np.where(sp > 1, REGATHERED * model.hidden, 0.0))[:, None]
     whole = moved + tokens * _largest(stages, *saved["none"])
     moved = np.broadcast_to(moved, whole.shape)
+    freed = [tokens * _largest(stages, *saved[kind]) for kind in kinds]
+    some = stages.recomputed > 0
+    if some.any():
+        # One recomputed layer is held whole as with full recomputation, and frees its input only.
+        moved = np.where(some, whole, moved)
+        least = tokens * (HALF * model.hidden / sp)[:, None]
+        freed = [np.where(some, np.minimum(least, part), part) for part in freed]
     return Backward(
         np.stack([whole if kind == "full" else moved for kind in kinds], axis=-1),
-        np.stack([tokens * _largest(stages, *saved[kind]) for kind in kinds], axis=-1),
+        np.stack(freed, axis=-1),
         whole,
     )
 
