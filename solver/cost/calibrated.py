@@ -15,10 +15,12 @@ from ..job.job import RECOMPUTE, Job, Limits, Recompute, Search
 from ..plan import Estimate
 from .communication import neighbour_seconds
 from .data_parallel import DataTraffic, Passes, data_traffic
+from .frozen import layers_with_backward
 from .layer import LayerTimes, Part, layer_times
 from .machine import Machine
 from .memory.peak import MemoryItems, least_bytes, memory_items
-from .parameters import Held, held
+from .memory.states import weights_of
+from .parameters import Held, trained
 from .profile import Profile
 from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
@@ -158,6 +160,12 @@ class Calibrated:
             "embedding": stages.has_embedding.astype(np.float64),
             "head": stages.has_head.astype(np.float64),
         }
+        finetune = self.job.finetune
+        passes = 2 if finetune is not None and finetune.reference_model else 1
+        left = layers_with_backward(self.job, shapes, stages)
+        after = weight | {
+            "dense": left.dense_layers.astype(np.float64), "moe": left.moe_layers.astype(np.float64)
+        }  # fmt: skip
         slow = self.slowdown(shapes)[:, None]
         parts: dict[str, Part] = {name: getattr(layers, name) for name in weight}
 
@@ -170,22 +178,25 @@ class Calibrated:
                 total = total + layers_of * (value if which is None else value[which])[core, None]
             return np.asarray(total * slow)
 
-        forward, backward = summed("forward"), summed("backward")
-        repeated = forward - weight["head"] * layers.head.forward[core, None] * slow
-        added = {"none": 0.0 * repeated, "selective": summed("attention"), "full": repeated}
+        forward, backward = summed("forward"), summed("backward", None, after)
+        repeated = summed("forward", None, after)
+        repeated = repeated - weight["head"] * layers.head.forward[core, None] * slow
+        selective = summed("attention", None, after)
+        added = {"none": 0.0 * repeated, "selective": selective, "full": repeated}
         repeats = np.array([float(kind == "full") for kind in kinds])
         axes = AXES if self.profile.software.sequence_parallel else REDUCED
         exposed, total = (
             {
-                axis: summed(axis, which)[..., None] * (1 + ratio + repeats)
+                axis: passes * summed(axis, which)[..., None]
+                + summed(axis, which, after)[..., None] * (ratio + repeats)
                 for axis, ratio in axes.items()
             }
             for which in (0, 1)
         )
         if stages.recomputed.any():
             again = {
-                "dense": stages.recomputed_dense.astype(np.float64),
-                "moe": stages.recomputed_moe.astype(np.float64),
+                "dense": np.minimum(stages.recomputed_dense, after["dense"]),
+                "moe": np.minimum(stages.recomputed_moe, after["moe"]),
             }
             more = summed("forward", None, again)
             added["none"] = added["none"] + more
@@ -196,13 +207,14 @@ class Calibrated:
         recompute = np.stack([added[kind] for kind in kinds], axis=-1)
         sent = neighbour_seconds(self.job, self.machine, shapes)
         for side, value in zip((exposed, total), sent, strict=True):
-            side["pp"] = (value[:, None] * slow * stages.pipelined)[..., None] + 0.0 * repeats
+            # A reference model sends forward only: half of what a trained one sends.
+            sends = (1 + passes) / 2
+            side["pp"] = (sends * value[:, None] * slow * stages.pipelined)[..., None] + 0 * repeats
         micro = self.profile.stack.microbatch_overhead_s * slow
         accumulate = self.profile.stack.accumulate_bytes / self.machine.hbm_bytes_per_s
         if accumulate:
-            whole = held(self.job.transformer, shapes, stages)
-            micro = micro + accumulate * (whole.dense + whole.expert)
-        return StageTimes(forward, backward + micro, recompute, exposed, total)
+            micro = micro + accumulate * trained(self.job, shapes, stages).every
+        return StageTimes(passes * forward, backward + micro, recompute, exposed, total)
 
     def _update(self, parameters: Held, shapes: Shapes, columns: Shardings) -> FloatArray:
         """Seconds of the optimizer step, (N, 4, Z)."""
@@ -248,7 +260,7 @@ class Calibrated:
         )
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
-        parameters = held(self.job.transformer, shapes, stages)
+        parameters = trained(self.job, shapes, stages)
         update = self._update(parameters, shapes, spread)[..., 0]
         tail = grains(np.where(stages.count > 0, update + self.step_overhead(shapes)[:, None], 0.0))
         need = least_bytes(self.job, self.profile, shapes, stages, self.kinds)
@@ -277,14 +289,14 @@ class Calibrated:
         self, shapes: Shapes, stages: Stages, columns: Shardings
     ) -> tuple[StageTimes, DataTraffic, FloatArray]:
         times = self.stage_times(shapes, stages, self.kinds)
-        parameters = held(self.job.transformer, shapes, stages)
+        weights = weights_of(self.job, shapes, stages)
         passes = Passes(times.forward[..., None], (times.backward[..., None] + times.recompute))
-        traffic = data_traffic(self.job, self.machine, shapes, columns, stages, parameters, passes)
+        traffic = data_traffic(self.job, self.machine, shapes, columns, stages, weights, passes)
         slow = self.slowdown(shapes)[:, None, None, None]
         traffic = DataTraffic(
             *(slow * getattr(traffic, f) for f in DataTraffic.__dataclass_fields__)
         )
-        return times, traffic, self._update(parameters, shapes, columns)
+        return times, traffic, self._update(weights.trained, shapes, columns)
 
     def tables(
         self, shapes: Shapes, columns: Shardings | None = None, stages: Stages | None = None

@@ -150,8 +150,7 @@ def _step_time(pace: Slot, totals: Totals) -> StepTime:
     optimizer = pace.pick(figures.update[:, :, None, :])
     overhead = float(pace.model.step_overhead(shapes)[0])
     spent = compute + recompute + sum(a.exposed_s for a in axes.values()) + optimizer + overhead
-    flops = job.transformer.flops_per_token(job.seq_len) * 3 * job.step_tokens
-    rate = flops / step / int(shapes.gpus[0])
+    rate = job.step_flops / step / int(shapes.gpus[0])
     repeated = recompute / compute if compute > 0 else 0.0
     mfu = rate / pace.model.machine.peak_flops
     return StepTime(

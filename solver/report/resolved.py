@@ -34,11 +34,13 @@ def problem_data(problem: PlanningProblem) -> dict[str, Any]:
     deadline = problem.limits.deadline_s
     limits["deadline"] = None if deadline is None else f"{deadline!r}s"
     limits["budget"] = problem.limits.budget_usd
+    finetune = problem.job.finetune
     return {
         "schema": problem.schema,
         "model": problem.job.transformer.model_dump(mode="json"),
         "cluster": _cluster(problem.cluster),
         "training": _training(problem),
+        "finetune": None if finetune is None else finetune.model_dump(mode="json"),
         "limits": limits,
         "search": _search(problem.search),
         "objective": problem.objective.model_dump(mode="json"),

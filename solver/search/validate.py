@@ -122,6 +122,11 @@ def _textbook(problem: PlanningProblem) -> list[Problem]:
         if ((wanted := getattr(search, axis)) is not None and 1 not in wanted)
         or not search.keeps(axis, np.array(1))
     ]  # fmt: skip
+    if problem.job.finetune is not None:
+        faults.append(
+            _fault(problem, "finetune", "SP115", "the textbook account trains the whole model.",
+                   "Use cost_model: calibrated for fine-tuning.")
+        )  # fmt: skip
     if problem.job.transformer.moe is not None:
         faults.append(
             _fault(problem, "model", "SP115", "the textbook account knows dense models only.",

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...axes.data import FULL_SHARDING
 from ...job.job import Job, Recompute
-from ..parameters import held, weight_shapes
+from ..parameters import weight_shapes
 from ..profile import Profile
 from ..shapes import Shapes, Shardings
 from ..stages import Stages
@@ -31,7 +31,7 @@ from .activations import (
     tokens_per_rank,
 )
 from .options import MemoryOptions, Metric
-from .states import States, least_states, state_bytes, whole_bytes
+from .states import States, least_states, state_bytes, weights_of, whole_bytes
 
 REGATHERED = 4.0
 """Gathered input and gradient of a sequence-parallel block, 16 bit, a token and hidden unit."""
@@ -244,11 +244,11 @@ def memory_items(
 ) -> MemoryItems:
     """Itemise the peak of each stage class, recomputation and sharding."""
     options = profile.memory
-    parameters = held(job.transformer, shapes, stages)
-    states = state_bytes(job, profile, parameters, shapes, shardings)
-    whole = whole_bytes(job, profile, parameters, shapes, stages, shardings)
+    weights = weights_of(job, shapes, stages)
+    states = state_bytes(job, profile, weights, shapes, shardings)
+    whole = whole_bytes(job, profile, weights, shapes, stages, shardings)
     if options.cached_gradients:
-        cached = HALF * weight_shapes(job.transformer, shapes, stages)[:, :, None]
+        cached = HALF * weight_shapes(job, shapes, stages)[:, :, None]
         whole = replace(whole, stay=whole.stay + cached)
     saved = {kind: saved_per_token(job, profile, shapes, kind) for kind in ("none", *kinds)}
     kept = activation_bytes(job, profile, shapes, stages, [saved[kind] for kind in kinds])
@@ -280,8 +280,8 @@ def least_bytes(
     ``kinds`` are in order of time, which is the reverse order of what they keep. Every term left
     out is at least zero, and every term kept is at its least over the choices.
     """
-    parameters = held(job.transformer, shapes, stages)
-    static, early, end = least_states(job, profile, parameters, shapes)
+    weights = weights_of(job, shapes, stages)
+    static, early, end = least_states(job, profile, weights, shapes)
     saved = saved_per_token(job, profile, shapes, kinds[-1])
     kept = activation_bytes(job, profile, shapes, stages, [saved])[..., 0]
     at_loss = kept + loss_bytes(job, profile, shapes, stages)
