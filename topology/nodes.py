@@ -27,6 +27,8 @@ def pick_nodes(group: NodeGroup, need: int, free: Iterable[int] | None = None) -
     ValueError
         Where fewer are free, or a number names no node.
     """
+    if free is None and need <= group.nodes:
+        return tuple(range(need))  # leaf after leaf
     chosen_from = sorted(set(range(group.nodes) if free is None else free))
     if chosen_from and not 0 <= chosen_from[0] <= chosen_from[-1] < group.nodes:
         msg = f"nodes are numbered 0 to {group.nodes - 1}."

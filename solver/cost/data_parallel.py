@@ -113,41 +113,40 @@ class _Pricing:
         self.shardings, self.weights, self.trained = shardings, weights, weights.trained
         self.layers = stages.layers[:, :, None, None]
         self.dense_ranks, self.expert_ranks = shard_ranks(shapes, shardings)
-        self.used = shapes.gpus[:, None]
-        # Where stages lie between replicas, a dense group is blocks of CP ranks far apart.
-        split = (shapes.order > 0) & (shapes.pp > 1)
-        one = np.ones_like(shapes.cp)
-        self.block = (np.where(split, shapes.cp, one)[:, None], shapes.tp[:, None])
-        self.dense_stride = np.where(split, shapes.replica_stride, shapes.tp)[:, None]
-        apart = shapes.ep * shapes.etp
-        self.expert_stride = np.where(split, apart * shapes.pp, apart)[:, None]
+        self._spread()
 
-    def _bandwidth(
-        self, ranks: FloatArray, stride: FloatArray | IntArray, fabric: float, link: float,
-        block: tuple[IntArray, IntArray] | None = None,
-    ) -> FloatArray:  # fmt: skip
-        def flat(values: FloatArray | IntArray) -> IntArray:
-            return np.broadcast_to(values, ranks.shape).astype(np.int64).ravel()
+    def _spread(self) -> None:
+        """Find how far the groups reach.
 
-        inner = None if block is None else (flat(block[0]), flat(block[1]))
-        blocks = ranks if block is None else np.maximum(ranks / block[0], 1.0)
-        rate = self.machine.bytes_per_s(
-            flat(blocks), flat(stride), flat(self.used), fabric=fabric, link=link, inner=inner
-        )
-        return np.asarray(rate.reshape(ranks.shape)[:, None, None, :])
+        Where stages lie between replicas, a dense group is blocks of CP ranks far apart.
+        """
+        shapes, used = self.shapes, self.shapes.gpus[:, None]
+        split = ((shapes.order > 0) & (shapes.pp > 1))[:, None]
+        stride, apart = shapes.tp[:, None], (shapes.ep * shapes.etp)[:, None]
+        ranks, experts = self.dense_ranks.astype(np.int64), self.expert_ranks.astype(np.int64)
+        if split.any():
+            block = np.where(split, shapes.cp[:, None], 1)
+            inner = (block, stride)
+            stride = np.where(split, shapes.replica_stride[:, None], stride)
+            apart = np.where(split, apart * shapes.pp[:, None], apart)
+            ranks = np.maximum(ranks // block, 1)
+            self.dense_reach = self.machine.reach(ranks, stride, used, inner)
+        else:
+            self.dense_reach = self.machine.reach(ranks, stride, used)
+        self.expert_reach = self.machine.reach(experts, apart, used)
+        self.replica_reach = self.machine.reach(self.shardings.replicas, stride * ranks, used)
 
     def _seconds(
         self, dense: FloatArray, expert: FloatArray, fabric: float, link: float
     ) -> FloatArray:
         """Ring time of (n - 1)/n of the bytes, both kinds one after the other."""
         total = np.zeros(1)
-        for volume, ranks, step, block in (
-            (dense, self.dense_ranks, self.dense_stride, self.block),
-            (expert, self.expert_ranks, self.expert_stride, None),
+        for volume, ranks, reach in (
+            (dense, self.dense_ranks, self.dense_reach),
+            (expert, self.expert_ranks, self.expert_reach),
         ):
-            share = ((ranks - 1) / ranks)[:, None, None, :]
-            rate = self._bandwidth(ranks, step, fabric, link, block)
-            total = total + volume[..., None] * share / rate
+            rate = self.machine.bytes_per_s(reach, fabric=fabric, link=link)
+            total = total + volume[..., None] * ((ranks - 1) / ranks / rate)[:, None, None, :]
         return np.asarray(total)
 
     def _volumes(self, byte_width: float) -> tuple[FloatArray, FloatArray]:
@@ -176,13 +175,7 @@ class _Pricing:
         A collective a layer: base + hop · ranks (fitted on fully sharded runs).
         """
         stack = self.machine.profile.stack
-        ranks = self.dense_ranks
-        blocks = np.maximum(ranks / self.block[0], 1.0)
-        leaves = np.maximum(
-            self.machine.leaves_domain(blocks.astype(np.int64), self.dense_stride, self.used),
-            self.machine.leaves_domain(*self.block, self.used),
-        )
-        hops = ranks * leaves
+        hops = self.dense_ranks * (self.dense_reach.level > 0)
         start = stack.fsdp_latency_s + stack.hop_latency_s * hops
         return np.asarray(self.layers * start[:, None, None, :])
 
@@ -210,10 +203,10 @@ class _Pricing:
             self.trained.dense[:, :, None] / self.dense_ranks[:, None, :]
             + self.trained.expert[:, :, None] / self.expert_ranks[:, None, :]
         )
-        stride = self.dense_stride * self.dense_ranks / self.block[0]
-        rate = self._bandwidth(replicas, stride, self.machine.profile.stack.fabric_efficiency, 1.0)
+        fabric = self.machine.profile.stack.fabric_efficiency
+        rate = self.machine.bytes_per_s(self.replica_reach, fabric=fabric)
         share = 2 * (replicas - 1) / replicas
-        return np.asarray(width * (owned * share[:, None, :])[:, :, None, :] / rate)
+        return np.asarray(width * (owned * (share / rate)[:, None, :])[:, :, None, :])
 
     def vocabulary_share(self) -> FloatArray:
         """Share of a stage's parameters in embedding and head, whose traffic nothing hides."""

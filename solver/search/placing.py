@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from topology.cluster import NodeGroup
 from topology.levels import levels, spanned_level
-from topology.nodes import pick_nodes
 from topology.placement import MEGATRON_ORDER
 
 from ..plan import Layout, PlacedAxis, PlanPlacement
 
 
 def place(group: NodeGroup, layout: Layout) -> PlanPlacement:
-    """Put a layout on the nodes that cross the spine least.
+    """Put a layout on the first nodes, leaf after leaf, so that it crosses the spine least.
 
-    The closed form of `topology.placement.Placement`, so that it costs nothing on any cluster.
+    The closed form of `topology.placement.Placement` and `topology.nodes.pick_nodes`, so that it
+    costs nothing on any cluster.
     """
     gpus = layout.tp * layout.cp * layout.dp * layout.pp
-    nodes = pick_nodes(group, -(-gpus // group.gpus_per_node))
+    last = -(-gpus // group.gpus_per_node) - 1
     axes = tuple(
         _placed(group, axis, ranks, stride, gpus)
         for axis, (ranks, stride) in _forms(layout).items()
@@ -24,7 +24,7 @@ def place(group: NodeGroup, layout: Layout) -> PlanPlacement:
     )
     node = group.gpus_per_node
     rule = f"rank r runs on GPU r mod {node} of node r div {node} of these, counted from 0"
-    return PlanPlacement(order=layout.order, nodes=_runs(nodes), rule=rule, axes=axes)
+    return PlanPlacement(order=layout.order, nodes=((0, last),), rule=rule, axes=axes)
 
 
 def _forms(layout: Layout) -> dict[str, tuple[int, int]]:
@@ -59,14 +59,3 @@ def _placed(group: NodeGroup, axis: str, ranks: int, stride: int, gpus: int) -> 
         bytes_per_s=level.bytes_per_s,
         latency_s=level.latency_s,
     )
-
-
-def _runs(nodes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Join neighbouring nodes to (first, last)."""
-    runs: list[tuple[int, int]] = []
-    for node in nodes:
-        if runs and runs[-1][1] == node - 1:
-            runs[-1] = (runs[-1][0], node)
-        else:
-            runs.append((node, node))
-    return tuple(runs)
