@@ -118,6 +118,7 @@ def _tally(problem: PlanningProblem, outcome: Comparison) -> Counter[str]:
             "cp": int(best is not None and best.cp > 1),
             "ep": int(best is not None and best.ep > 1),
             "hsdp": int(best is not None and best.replicas > 1),
+            "order": int(best is not None and best.order > 0),
             "recompute": int(best is not None and best.first + best.middle + best.last > 0),
         }
     )
@@ -139,6 +140,7 @@ COLUMNS = (
     "cp",
     "ep",
     "hsdp",
+    "order",
     "recompute",
     "mismatches",
 )

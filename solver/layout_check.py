@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from topology.errors import InputError, Problem
+from topology.placement import MEGATRON_ORDER, ORDERS
 
 from .axes import context, expert, tensor
 from .axes.data import FULL_SHARDING, hsdp_fits
@@ -42,6 +43,8 @@ class LayoutRequest(BaseModel):
         Sequences in a micro-batch.
     recompute
         Kind for all stages, or ``first/middle/last``.
+    order
+        Axes, innermost first; one of ``topology.placement.ORDERS``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -56,6 +59,7 @@ class LayoutRequest(BaseModel):
     zero: Annotated[int, Field(ge=0, le=3)] = 1
     micro_batch: Degree = 1
     recompute: Annotated[str, Field(pattern=f"^({_KIND})(/({_KIND})/({_KIND}))?$")] = "none"
+    order: Annotated[str, Field(pattern=f"^({'|'.join(ORDERS)})$")] = MEGATRON_ORDER
 
     def kinds(self) -> tuple[str, str, str]:
         """Return the kind of first, middle and last stages."""
@@ -101,7 +105,7 @@ def _shape(instance: Instance, request: LayoutRequest, dp: int) -> Shapes:
         tp=request.tp, pp=request.pp, vpp=request.vpp, cp=request.cp, ep=request.ep, dp=dp,
         micro_batch=request.micro_batch,
         microbatches=max(instance.job.global_batch // (dp * request.micro_batch), 1),
-        held=-(-gpus // node) * node,
+        held=-(-gpus // node) * node, order=ORDERS.index(request.order),
     )  # fmt: skip
 
 
@@ -130,6 +134,10 @@ def _faults(instance: Instance, request: LayoutRequest, shapes: Shapes) -> list[
     if (s["tp"] * s["cp"] * s["dp"]) % s["ep"]:
         fault("ep", f"ep {s['ep']} does not divide tp x cp x dp {s['tp'] * s['cp'] * s['dp']}.",
               "Experts are spread over the ranks of one stage.")  # fmt: skip
+    if s["order"] and s["pp"] > 1 and model.moe is not None and s["tp"] * s["cp"] != s["ep"]:
+        fault("order", f"order {request.order} puts expert and other layers of a stage on "
+              f"different ranks unless ep {s['ep']} equals tp x cp {s['tp'] * s['cp']}.",
+              f"Use {MEGATRON_ORDER}.")  # fmt: skip
     left = job.global_batch % (s["dp"] * s["micro_batch"])
     if left:
         fault("micro_batch", f"dp x micro_batch {s['dp'] * s['micro_batch']} does not divide the "

@@ -31,6 +31,8 @@ class Layout(Output):
     dp_replicate: int
     zero: int
     order: str = "tp-cp-ep-dp-pp"
+    stage_layers: tuple[int, ...] | None = None
+    """Layers of each stage where they are not spread evenly."""
 
     @property
     def axes(self) -> int:
@@ -66,6 +68,11 @@ class StageMemory(Output):
     limit_bytes: float
     usable_bytes: float
     verdict: Verdict
+
+    @property
+    def fill(self) -> float:
+        """Need over limit: the stage with the largest is the worst."""
+        return self.total_bytes / self.limit_bytes
 
 
 class Stage(Output):
@@ -138,6 +145,76 @@ class Cost(Output):
     usd_per_million_tokens: float | None
 
 
+class PlacedAxis(Output):
+    """The groups of an axis: their ranks, and the worst link that one of them talks over.
+
+    Attributes
+    ----------
+    axis
+        ``tp``, ``cp``, ``ep``, ``etp``, ``pp``, ``dp``; under HSDP ``dp_shard`` and
+        ``dp_replicate``; with experts ``edp``, the replicas of an expert.
+    ranks, groups
+        Members of a group, and groups.
+    stride
+        Distance between members: the first group is 0, stride, 2 stride …
+    level, bytes_per_s, latency_s
+        Innermost communication level that holds every group; per GPU and direction.
+    """
+
+    axis: str
+    ranks: int
+    groups: int
+    stride: int
+    level: str
+    bytes_per_s: float
+    latency_s: float
+
+
+class PlanPlacement(Output):
+    """Which rank runs where: node ranges and a rule, never an entry a rank.
+
+    Attributes
+    ----------
+    order
+        Axes, innermost first.
+    nodes
+        First and last of each run of nodes, in rank order.
+    rule
+        How ranks fall on the GPUs of these nodes.
+    axes
+        Axes above 1.
+    """
+
+    order: str
+    nodes: tuple[tuple[int, int], ...]
+    rule: str
+    axes: tuple[PlacedAxis, ...]
+
+
+class Block(Output):
+    """Consecutive stages of a pipeline on one kind of node.
+
+    Attributes
+    ----------
+    gpu
+        GPU of the nodes.
+    first_stage, last_stage
+        Stages, from 0.
+    gpus, gpus_held, nodes
+        GPUs used and paid for, and their nodes.
+    usd_per_gpu_hour
+        Price, where one is known.
+    """
+
+    gpu: str
+    first_stage: int
+    last_stage: int
+    gpus: int
+    gpus_held: int
+    nodes: int
+    usd_per_gpu_hour: float | None
+
+
 class LimitCheck(Output):
     """One limit against a plan: value, limit, and what is left (negative when broken)."""
 
@@ -153,7 +230,9 @@ class LimitCheck(Output):
 class Plan(Output):
     """A complete configuration with its estimate and the limits it keeps.
 
-    ``recompute`` is one kind, or ``first/middle/last`` where the stages differ.
+    ``recompute`` is one kind, or ``first/middle/last`` where the stages differ;
+    ``recomputed_layers`` of each stage are recomputed in full besides; ``blocks`` say which stages
+    run on which nodes where these are of several kinds, and then there is no single ``placement``.
     """
 
     rank: int
@@ -161,9 +240,12 @@ class Plan(Output):
     nodes: int
     gpus_held: int
     layout: Layout
+    placement: PlanPlacement | None
     axes: int
     batch: Batch
     recompute: str
+    recomputed_layers: tuple[int, ...] | None = None
+    blocks: tuple[Block, ...] = ()
     estimate: Estimate
     cost: Cost
     limits: tuple[LimitCheck, ...]
@@ -207,10 +289,11 @@ class Result(Output):
     """What ``solve`` returns: best plan first, then the next best different layouts.
 
     ``recommended`` is the rank of the simplest plan within the tolerance of the optimum;
-    ``fastest`` stands next to the cheapest plan; ``expected_error`` is the mean absolute error of
-    the step time of ``profile`` on runs it never saw; ``tolerance`` is the relative difference
-    below which plans count as equal; ``measured`` is False where no training run of this GPU was
-    ever fitted.
+    ``fastest`` stands next to the cheapest plan; ``refined`` is the best plan's layout with layers
+    and recomputed layers chosen stage by stage, where that is better; ``expected_error`` is the
+    mean absolute error of the step time of ``profile`` on runs it never saw; ``tolerance`` is the
+    relative difference below which plans count as equal; ``measured`` is False where no training
+    run of this GPU was ever fitted.
     """
 
     status: Status
@@ -218,6 +301,7 @@ class Result(Output):
     plans: tuple[Plan, ...]
     recommended: int | None
     fastest: Plan | None
+    refined: Plan | None = None
     front: tuple[Plan, ...]
     profile: str
     expected_error: float

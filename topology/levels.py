@@ -19,6 +19,9 @@ from .cluster import NodeGroup
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
+UNKNOWN = np.iinfo(np.int64).max
+"""GPUs in use where nobody says how many: more than any level holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
@@ -141,29 +144,39 @@ def _source(group: NodeGroup, name: str) -> str:
     return next((source for key, _, source in group.assumptions if key == field), "given")
 
 
-def spanned_level(group: NodeGroup, ranks: npt.ArrayLike, stride: npt.ArrayLike) -> Ints:
+def spanned_level(
+    group: NodeGroup, ranks: npt.ArrayLike, stride: npt.ArrayLike, used: npt.ArrayLike = UNKNOWN
+) -> Ints:
     """Return the index of the innermost level that holds communication groups of this form.
 
     A group has ``ranks`` members ``stride`` apart; groups of the form tile the cluster from rank 0
     (offsets 0 to stride - 1 within blocks of ranks × stride). The answer is for the worst placed
-    one, so a group of 6 spans two nodes of 8 as soon as there is a second node. Arrays broadcast.
+    one, so a group of 6 spans two nodes of 8 as soon as there is a second node; where no more GPUs
+    than a level holds are ``used``, that level holds every group. Arrays broadcast.
     """
     ranks, stride = np.asarray(ranks, np.int64), np.asarray(stride, np.int64)
+    used = np.asarray(used, np.int64)
     block = ranks * stride
     held = levels(group)
-    result = np.full(block.shape, len(held) - 1, np.int64)
+    result = np.full(np.broadcast_shapes(block.shape, used.shape), len(held) - 1, np.int64)
     for index in range(len(held) - 2, -1, -1):
         fits = (block <= held[index].gpus) & (held[index].gpus % block == 0)
+        fits |= used <= held[index].gpus
         result = np.where(fits | (ranks == 1), index, result)
     return np.asarray(np.where(ranks == 1, 0, result), np.int64)
 
 
-def members_per_domain(ranks: npt.ArrayLike, stride: npt.ArrayLike, domain: npt.ArrayLike) -> Ints:
+def members_per_domain(
+    ranks: npt.ArrayLike,
+    stride: npt.ArrayLike,
+    domain: npt.ArrayLike,
+    used: npt.ArrayLike = UNKNOWN,
+) -> Ints:
     """Return how many members of a communication group share one domain of ``domain`` GPUs.
 
-    Groups as in `spanned_level`; where the members fall unevenly it is the fewest in any domain
-    that a group touches, as the domain with the fewest network links sets the pace. Arrays
-    broadcast.
+    Groups and ``used`` as in `spanned_level`; where the members fall unevenly it is the fewest in
+    any domain that a group touches, as the domain with the fewest network links sets the pace.
+    Arrays broadcast.
 
     Notes
     -----
@@ -174,4 +187,5 @@ def members_per_domain(ranks: npt.ArrayLike, stride: npt.ArrayLike, domain: npt.
     ranks, stride = np.asarray(ranks, np.int64), np.asarray(stride, np.int64)
     domain = np.asarray(domain, np.int64)
     slots = np.where(domain % stride == 0, domain // stride, 1)
-    return np.asarray(np.gcd(ranks, np.maximum(slots, 1)), np.int64)
+    fewest = np.gcd(ranks, np.maximum(slots, 1))
+    return np.asarray(np.where(np.asarray(used, np.int64) <= domain, ranks, fewest), np.int64)

@@ -20,7 +20,12 @@ from .levels import Level, levels
 
 AXES = ("tp", "cp", "ep", "dp", "pp")
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
-"""Default of Megatron-LM; ``tp-cp-ep-pp-dp`` is its other usual one."""
+"""Default of Megatron-LM: stages are far apart, replicas of a stage close together."""
+STAGES_INSIDE = "tp-cp-ep-pp-dp"
+"""Its other usual one (``--use-tp-pp-dp-mapping``): the stages of a replica are close together."""
+ORDERS = (MEGATRON_ORDER, STAGES_INSIDE)
+"""Orders that the planner chooses from. TP, CP and EP wait for each other in every layer and stay
+innermost; what is open is which of DP and PP goes further out."""
 _EXPERT = {"etp": "tp", "ep": "ep", "edp": "dp"}
 """Axes of expert layers, and the place that each has in the order."""
 

@@ -43,6 +43,7 @@ def traffic(job: Job, cores: Degrees) -> Traffic:
     return Traffic(
         ranks=cores.cp,
         stride=cores.tp,
+        used=cores.gpus,
         ring_bytes=2.0 * tokens * width * cores.cp,
         calls=np.where(active, 1.0, 0.0),
         inside_bytes=none,

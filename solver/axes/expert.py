@@ -31,7 +31,7 @@ def traffic(job: Job, cores: Degrees, domain: int, *, once: bool) -> Traffic:
     moe = model.moe
     top_k = moe.top_k if moe is not None else 0
     tokens = cores.micro_batch * job.seq_len / cores.cp / cores.tp
-    together = members_per_domain(cores.ep, cores.etp, domain)
+    together = members_per_domain(cores.ep, cores.etp, domain, cores.gpus)
     domains = np.maximum(cores.ep / together, 1.0)
     if once:
         reached = cores.ep * (1 - (1 - 1 / cores.ep) ** top_k)
@@ -46,6 +46,7 @@ def traffic(job: Job, cores: Degrees, domain: int, *, once: bool) -> Traffic:
     return Traffic(
         ranks=cores.ep,
         stride=cores.etp,
+        used=cores.gpus,
         ring_bytes=none,
         calls=none,
         inside_bytes=np.where(active, payload * reached * share_away, 0.0),
@@ -67,6 +68,7 @@ def sliced_traffic(job: Job, cores: Degrees) -> Traffic:
     return Traffic(
         ranks=cores.etp,
         stride=np.ones_like(cores.etp),
+        used=cores.gpus,
         ring_bytes=2.0 * rows * job.transformer.hidden,
         calls=np.where(cores.etp > 1, 2.0, 0.0),
         inside_bytes=none,

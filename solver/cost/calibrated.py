@@ -25,7 +25,7 @@ from .profile import Profile
 from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
-from .stages import RECOMPUTE_CLASS, Stages, split
+from .stages import FIRST, HEAVY, RECOMPUTE_CLASS, Stages, fullest_stage, split
 from .tables import Choice, Seconds, Tables, evaluate, round_up
 from .ticks import FloatArray, IntArray, capacity_mebibytes, grains, mebibytes
 
@@ -120,6 +120,11 @@ class Calibrated:
         self.kinds: tuple[Recompute, ...] = tuple(k for k in RECOMPUTE if k in search.recompute)
         self.usable_bytes = float(group.gpu.usable_bytes)
 
+    @property
+    def places(self) -> bool:
+        """Each axis runs over the level that its groups span in the shape's order."""
+        return True
+
     def on(self, group: NodeGroup) -> Calibrated:
         """Return the same account on another node group."""
         return Calibrated(self.job, group, self.limits, self.search, self.profile)
@@ -133,7 +138,10 @@ class Calibrated:
 
     def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
         """Layer times of the distinct cores, and which core each shape has."""
-        first, core = distinct(shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch)
+        used = self.machine.level_in_use(shapes.gpus)
+        first, core = distinct(
+            shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch, used
+        )
         return layer_times(self.job, self.machine, shapes.take(first)), core
 
     def slowdown(self, shapes: Shapes) -> FloatArray:
@@ -224,7 +232,7 @@ class Calibrated:
             seconds = seconds + stack.offloaded_parameter_s * owned
         return np.asarray(seconds * self.slowdown(shapes)[:, None, None])
 
-    def _fill(self, shapes: Shapes) -> IntArray:
+    def fill(self, shapes: Shapes) -> IntArray:
         """Return what divides the pipeline's fill: virtual stages, or the schedule's divisor."""
         divisor = FILL_DIVISOR[self.profile.software.schedule]
         return np.where(divisor > 1, divisor, shapes.vpp)
@@ -235,27 +243,47 @@ class Calibrated:
 
     # -- the faces of a cost model ---------------------------------------------------------------
 
-    def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
+    def bounds(self, shapes: Shapes, balanced: bool = False) -> tuple[IntArray, IntArray]:
         """Bound step and memory from below: no data-parallel traffic, best sharding, least kind.
 
         Every term left out is at least zero, every term kept is at its least over the choices, and
-        rounding is upwards on both sides, so the bound is admissible.
+        rounding is upwards on both sides, so the bound is admissible. ``balanced`` bounds every
+        way to spread the layers over plain stages: the slowest stage takes at least the mean, and
+        some stage holds at least the mean number of layers.
         """
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         # The kinds are in order of time: the first repeats least.
         base = self.stage_times(shapes, stages, self.kinds[:1]).base[..., 0]
         column = (slice(None), None)
         pace, share = pipeline_grains(
-            base, stages.count, self._fill(shapes)[column], shapes.microbatches[column]
+            base, stages.count, self.fill(shapes)[column], shapes.microbatches[column]
         )
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
         parameters = trained(self.job, shapes, stages)
-        tail = self._update(parameters, shapes, spread)[..., 0]
-        tail = tail + self.step_overhead(shapes)[:, None]
-        step = step_ticks(pace, share, grains(np.where(stages.count > 0, tail, 0.0)))
+        update = self._update(parameters, shapes, spread)[..., 0]
+        tail = grains(np.where(stages.count > 0, update + self.step_overhead(shapes)[:, None], 0.0))
         need = least_bytes(self.job, self.profile, shapes, stages, self.kinds)
-        return step, mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
+        memory = mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
+        if balanced:
+            plain = (shapes.vpp == 1)[:, None]
+            mean = (base * stages.count).sum(axis=-1, keepdims=True) / shapes.pp[:, None]
+            level, _ = pipeline_grains(
+                mean, np.ones_like(stages.count[:, :1]), self.fill(shapes)[column],
+                shapes.microbatches[column],
+            )  # fmt: skip
+            overhead = grains(self.step_overhead(shapes))[:, None]
+            pace, tail = np.where(plain, level - 1, pace), np.where(plain, overhead, tail)
+            share = np.where(plain, np.maximum(share - shapes.pp[:, None], 0), share)
+            memory = np.where(shapes.vpp == 1, self._least_of_any_stage(shapes), memory)
+        return step_ticks(pace, share, tail), memory
+
+    def _least_of_any_stage(self, shapes: Shapes) -> IntArray:
+        """Bound the memory of the stage with most layers, wherever it is, MiB; shape (N,)."""
+        stages = fullest_stage(self.job.transformer, shapes.pp)
+        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds)
+        alone = shapes.pp == 1
+        return mebibytes(np.where(alone, need[:, FIRST], need[:, [FIRST, HEAVY]].min(axis=-1)))
 
     def _priced(
         self, shapes: Shapes, stages: Stages, columns: Shardings
@@ -293,7 +321,7 @@ class Calibrated:
             shapes.microbatches * compute[row, busiest],
             busiest,
         )
-        filled = replace(shapes, vpp=self._fill(shapes))
+        filled = replace(shapes, vpp=self.fill(shapes))
         tables = round_up(filled, columns, stages, len(self.kinds), seconds)
         return replace(tables, shapes=shapes)
 

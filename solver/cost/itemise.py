@@ -69,7 +69,7 @@ class Slot:
 def itemise(slots: Sequence[Slot], totals: Totals) -> Estimate:
     """Build the estimate of a plan from its stages, in the order of the pipeline."""
     stages = tuple(_stage(slot) for slot in slots)
-    worst = max(range(len(stages)), key=lambda i: stages[i].memory.total_bytes)
+    worst = max(range(len(stages)), key=lambda i: stages[i].memory.fill)
     shapes = slots[0].figures.shapes.take(np.array([slots[0].entry[0]]))
     return Estimate(
         stages=stages,

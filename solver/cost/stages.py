@@ -133,6 +133,18 @@ def place(
     return Stages(dense, layers - dense, count, index, embedding, head, np.zeros(shape, np.int64))
 
 
+def fullest_stage(transformer: Transformer, pp: IntArray) -> Stages:
+    """Return a stage of ``ceil(L / p)`` layers, as the first and as the last but one hold them.
+
+    Whatever the split, some stage holds at least so many, and at least one micro-batch; a single
+    stage has embedding and head too.
+    """
+    layers = np.repeat(-(-transformer.layers // pp)[:, None], CLASSES, axis=1)
+    dense, one = dense_layers(transformer, layers), np.ones_like(layers)
+    alone = np.broadcast_to((pp == 1)[:, None], layers.shape)
+    return Stages(dense, layers - dense, one, (pp[:, None] - 1) * one, alone, alone, 0 * one)
+
+
 def dense_layers(transformer: Transformer, layers: IntArray) -> IntArray:
     """Return the dense layers among ``layers``, shape (N, 4); leading ones lie on the first."""
     moe = transformer.moe

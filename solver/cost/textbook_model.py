@@ -66,6 +66,11 @@ class Textbook:
         """The account counts all traffic, whatever the limit's metric."""
         return "total"
 
+    @property
+    def places(self) -> bool:
+        """The account takes the usual order of axes."""
+        return False
+
     def on(self, group: NodeGroup) -> Textbook:
         """Return the same account on another node group."""
         return Textbook(self.job, group, self.limits, self.search, self.account)

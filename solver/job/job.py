@@ -146,6 +146,8 @@ class Search(Frozen):
         Allowed kinds.
     hsdp
         Look at shard groups smaller than DP.
+    order
+        Allowed orders of the axes, innermost first (``topology.placement.ORDERS``).
     gpus
         Use exactly so many GPUs.
     max_gpus
@@ -163,6 +165,7 @@ class Search(Frozen):
     micro_batch: tuple[int, ...] | None = None
     recompute: tuple[Recompute, ...] = RECOMPUTE
     hsdp: bool = True
+    order: tuple[str, ...] | None = None
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     rules: tuple[Rule, ...] = ()

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 
 from topology.faults import FieldError, checked
+from topology.placement import ORDERS
 from topology.units import parse_duration, parse_percent, shown
 
 from .fields import (
@@ -162,6 +163,7 @@ class SearchSpec(Frozen):
     micro_batch: PositiveDegrees = None
     recompute: Annotated[tuple[str, ...], SEVERAL] = RECOMPUTE
     hsdp: bool = Field(default=True, examples=["true"])
+    order: Annotated[tuple[str, ...] | None, SEVERAL] = None
     gpus: GpuCount = None
     max_gpus: GpuCount = None
     offload: Annotated[None, BeforeValidator(not_yet("offloading to the host"))] = None
@@ -178,6 +180,17 @@ class SearchSpec(Frozen):
             message = f"ZeRO stage {value[-1]} is out of range 0..3."
             raise FieldError("SP109", message, "Write e.g. [1, 3].")
         return value
+
+    @field_validator("order", mode="before")
+    @classmethod
+    def _orders(cls, value: Any) -> tuple[str, ...] | None:
+        if value is None:
+            return None
+        names = value if isinstance(value, list | tuple) else [value]
+        known = {choice(*ORDERS)(name) for name in names[: len(ORDERS) * 10]}
+        if not known:
+            raise FieldError("SP114", "is empty: no plan could be looked at.", f"E.g. {ORDERS[0]}.")
+        return tuple(name for name in ORDERS if name in known)
 
     @field_validator("recompute", mode="before")
     @classmethod

@@ -14,7 +14,7 @@ from .blocks import Column, Facts, Report, Sheet
 from .cells import count
 from .graphs import to_dot, to_graphml
 
-_TITLES = {
+LEVEL_NAMES = {
     "nvlink": "NVLink domain",
     "pcie": "node (host links)",
     "leaf": "network below one leaf",
@@ -125,6 +125,6 @@ def _level_title(level: Level, times: int) -> str:
     repeated = f"{times:,} × " if times > 1 else ""
     rate = f"{show_bandwidth(level.bytes_per_s)} per GPU and direction"
     return (
-        f"{repeated}{_TITLES[level.name]} of {level.gpus:,} GPUs: {rate}, "
+        f"{repeated}{LEVEL_NAMES[level.name]} of {level.gpus:,} GPUs: {rate}, "
         f"{show_seconds(level.latency_s)}"
     )

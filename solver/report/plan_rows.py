@@ -36,6 +36,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "micro_batch": batch.micro_batch,
         "microbatches": batch.microbatches,
         "recompute": plan.recompute,
+        "order": layout.order,
         "layout": layout_text(plan),
         "peak_bytes": estimate.peak_bytes,
         "limit_bytes": worst.limit_bytes,

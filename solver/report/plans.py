@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from topology.units import show_bytes, show_seconds, show_usd
+from topology.units import show_bandwidth, show_bytes, show_seconds, show_usd
 
 from ..job.job import PlanningProblem
-from ..plan import Plan, Result
+from ..plan import Block as StageBlock
+from ..plan import PlacedAxis, Plan, Result
 from .blocks import Block, Facts, Plain, Report, Sheet
 from .cells import gigabytes, percent
 from .header import dropped_line, problem_lines, solver_line
 from .layouts import layout_text
+from .machine import LEVEL_NAMES
 from .plan_rows import ADVISED, CLOSE, WINNER, plan_columns, plan_record, plan_row
 from .resolved import PLAN_SCHEMA, assumptions, problem_data, problem_sha256, tool_version
 from .scatter import scatter
@@ -156,6 +158,7 @@ def _why(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
         ),
         ("Memory", memory_line(plan)),
         ("Step", step_line(plan)),
+        *links_line(plan),
         *((("Excluded", f"shapes by limit: {dropped}"),) if dropped else ()),
     )
 
@@ -184,6 +187,46 @@ def memory_line(plan: Plan) -> str:
         f"{total} = {gigabytes(memory.total_bytes)} GB on stage {estimate.worst_stage}; limit "
         f"{show_bytes(memory.limit_bytes)} of {show_bytes(memory.usable_bytes)}: {memory.verdict}"
     )
+
+
+def links_line(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Write the worst link and the ranks of each axis; nothing on one GPU."""
+    if plan.placement is None:
+        return tuple((f"Stages {_run(b)}", _block_line(b)) for b in plan.blocks)
+    shown = [
+        f"{a.axis.upper().replace('_', ' ')} {a.ranks} (ranks {_ranks(a)}) over "
+        f"{LEVEL_NAMES[a.level]}, {show_bandwidth(a.bytes_per_s)}"
+        for a in plan.placement.axes
+    ]
+    where = ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in plan.placement.nodes)
+    order = f"order {plan.placement.order} on node{'s' * (plan.nodes > 1)} {where}"
+    return (("Links", " · ".join([*shown, order])),) if shown else ()
+
+
+def _run(block: StageBlock) -> str:
+    first, last = block.first_stage, block.last_stage
+    return f"{first}–{last}" if first < last else f"{first}"
+
+
+def _block_line(block: StageBlock) -> str:
+    price = block.usd_per_gpu_hour
+    usd = "" if price is None else f" at ${price:,.2f} per GPU-hour"
+    nodes = f"{block.nodes} node{'s' * (block.nodes > 1)}"
+    return f"{block.gpus} GPUs on {nodes} of {block.gpu}{usd}"
+
+
+_SPELLED = 3
+"""Ranks of a group that are written out."""
+
+
+def _ranks(axis: PlacedAxis) -> str:
+    """Write rank 0's group: ``0–7``, ``0, 8, 16`` or ``0, 8 … 504``."""
+    last = (axis.ranks - 1) * axis.stride
+    if axis.stride == 1:
+        return f"0–{last}"
+    if axis.ranks <= _SPELLED:
+        return ", ".join(str(member * axis.stride) for member in range(axis.ranks))
+    return f"0, {axis.stride} … {last}"
 
 
 _INVISIBLE = 1e-5

@@ -114,13 +114,13 @@ def _reason(instance: Instance, name: str, best: Decision, priced: Priced) -> st
             f"{instance.group.gpu.name} after {limits.mem_headroom:.0%} headroom"
         )
     if name == "deadline":
-        wall = cost_of(instance, step, s["held"]).wall_clock_s
+        wall = cost_of(instance.job, step, [(s["held"], instance.group)]).wall_clock_s
         return (
             f"deadline: without it the best plan ({layout}) takes {show_seconds(wall)}, "
             f"and {show_seconds(limits.deadline_s or 0.0)} are allowed"
         )
     if name == "budget":
-        usd = cost_of(instance, step, s["held"]).usd or 0.0
+        usd = cost_of(instance.job, step, [(s["held"], instance.group)]).usd or 0.0
         return (
             f"budget: without it the best plan ({layout}) costs {show_usd(usd)}, "
             f"and {show_usd(limits.budget_usd or 0.0)} are allowed"

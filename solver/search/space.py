@@ -6,9 +6,12 @@ model holds too; switching the limit off in the instance brings its shapes back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from topology.levels import spanned_level
+from topology.placement import MEGATRON_ORDER, ORDERS
 
 from ..axes import context, data, expert, pipeline, tensor
 from ..cost.shapes import Shapes
@@ -171,7 +174,31 @@ def _with_experts(instance: Instance, batched: dict[str, IntArray]) -> Shapes:
         parts.append(
             Shapes(
                 gpus=gpus[keep], held=held[keep], ep=np.full(count, ep),
-                etp=np.ones(count, np.int64), **columns,
+                etp=np.ones(count, np.int64), order=np.zeros(count, np.int64), **columns,
             )
         )  # fmt: skip
-    return Shapes.concatenate(parts) if parts else Shapes.of().take(slice(0, 0))
+    shapes = Shapes.concatenate(parts) if parts else Shapes.of().take(slice(0, 0))
+    return _with_orders(instance, shapes)
+
+
+def _with_orders(instance: Instance, shapes: Shapes) -> Shapes:
+    """Add the order that keeps the stages of a pipeline together, where that may help.
+
+    It brings stages nearer and takes replicas further apart, so it can only win where it takes the
+    pipeline to an inner level; elsewhere it is at best a tie, which the usual order wins. Expert
+    layers need the same ranks in a stage as the others (`topology.placement.Placement`).
+    """
+    wanted = instance.search.order or ORDERS
+    swapped = replace(shapes, order=np.ones_like(shapes.order))
+    legal = shapes.pp == 1
+    if instance.job.transformer.moe is None:
+        legal |= True
+    else:
+        legal |= shapes.tp * shapes.cp == shapes.ep * shapes.etp
+    if MEGATRON_ORDER not in wanted:
+        return swapped.take(legal)
+    if len(wanted) == 1 or not instance.cost.places:
+        return shapes
+    group, used = instance.group, shapes.gpus
+    far, near = (spanned_level(group, s.pp, s.stage_stride, used) for s in (shapes, swapped))
+    return Shapes.concatenate([shapes, swapped.take(legal & (near < far))])

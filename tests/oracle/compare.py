@@ -68,6 +68,7 @@ def read_plan(plan: ProductPlan, kinds: tuple[str, ...]) -> Plan:
         middle=middle,
         last=by_class.get("last", 0),
         replicas=layout.dp_replicate,
+        order=("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp").index(layout.order),
         dp=layout.dp,
         held=plan.gpus_held,
         step=step_of(plan),

@@ -47,6 +47,7 @@ class Plan(NamedTuple):
     middle: int
     last: int
     replicas: int
+    order: int
     dp: int
     held: int
     step: int
@@ -62,7 +63,7 @@ class Plan(NamedTuple):
         """What the best plan has least of, in order."""
         aims = (self.step, self.held * self.step)
         lead = aims if goal == "time" else aims[::-1]
-        return (*lead, self.axes, self.mebibytes, *self[:11], -self.replicas)
+        return (*lead, self.axes, self.mebibytes, *self[:11], -self.replicas, self.order)
 
 
 # -- what they take ----------------------------------------------------------------------------
@@ -166,6 +167,7 @@ class Block:
             middle=middle,
             last=last,
             replicas=int(columns.replicas[row, column]),
+            order=shape["order"],
             held=held_gpus(self.question, self.gpus),
             step=int(priced.step[row, column]),
             mebibytes=int(priced.mebibytes[row, column]),
@@ -241,7 +243,7 @@ def all_plans(priced_blocks: list[Block]) -> Iterator[Plan]:
 
 def find_plan(priced_blocks: list[Block], wanted: Plan) -> Plan | None:
     """Return the plan of the same layout and choices, None where no such plan keeps the limits."""
-    names = ("tp", "cp", "pp", "ep", "vpp", "dp", "micro_batch")
+    names = ("tp", "cp", "pp", "ep", "vpp", "dp", "micro_batch", "order")
     for block in priced_blocks:
         if block.gpus != wanted.gpus:
             continue

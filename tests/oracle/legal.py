@@ -141,7 +141,22 @@ def legal_shapes(question: Question, gpus: int) -> Iterator[dict[str, int]]:
                     "microbatches": microbatches,
                 }
                 if all(keeps_rules(question, axis, value) for axis, value in shape.items()):
-                    yield shape
+                    for order in orders(question, degrees, ep):
+                        yield shape | {"order": order}
+
+
+def orders(question: Question, degrees: dict[str, int], ep: int) -> list[int]:
+    """Whether stages (0) or replicas (1) are furthest apart: both, also where they are the same.
+
+    With replicas furthest apart the ranks of a stage are blocks of TP × CP for dense layers and of
+    EP for experts: the same ranks only where these are equal, or where there is one stage.
+    """
+    listed = question.search.order or ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
+    found = [0] if "tp-cp-ep-dp-pp" in listed else []
+    agree = question.job.transformer.moe is None or degrees["tp"] * degrees["cp"] == ep
+    if "tp-cp-ep-pp-dp" in listed and (agree or degrees["pp"] == 1):
+        found.append(1)
+    return found
 
 
 def shape_keeps_limits(question: Question, shape: dict[str, int]) -> bool:

@@ -123,6 +123,8 @@ def _search(dice: Dice, world: int, node: int) -> Search:
     if dice.chance(0.25):
         listed["recompute"] = dice.some(("none", "selective", "full"))
     counts = [n for n in range(1, world + 1) if n % node == 0 or node % n == 0]
+    if dice.chance(0.1):
+        listed["order"] = dice.some(("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"))
     if dice.chance(0.2):
         listed["gpus"] = dice.pick(counts)
     elif dice.chance(0.2):
