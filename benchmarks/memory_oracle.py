@@ -1,6 +1,6 @@
 """Measure real PyTorch training steps, without a GPU, and hold the memory model against them.
 
-``python benchmarks/memory_oracle.py CSV [--only WORDS] [--write]``
+``python benchmarks/memory_oracle.py CSV [--only WORD] [--missing] [--write]``
 
 Each row of the table is a configuration (columns: benchmarks/oracle/config.py); ``peak_bytes`` is
 measured again and compared, or written. Needs the extra ``oracle`` (PyTorch, transformers); one
@@ -49,12 +49,21 @@ def measure(config: Config) -> int:
     return sharded.measure(config)
 
 
+def save(table: Path, names: list[str], rows: list[dict[str, str]]) -> None:
+    """Write the table."""
+    with table.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 @click.command()
 @click.argument("table", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--only", default="", help="rows of which a column holds this word")
+@click.option("--missing", is_flag=True, help="only rows without a peak")
 @click.option("--write", is_flag=True, help="write what is measured into the table")
 @click.option("--row", hidden=True)
-def main(table: Path | None, only: str, write: bool, row: str | None) -> None:
+def main(table: Path | None, only: str, missing: bool, write: bool, row: str | None) -> None:
     """Measure a table's rows again."""
     if row is not None:
         click.echo(measure(config_of(json.loads(row))))
@@ -66,7 +75,7 @@ def main(table: Path | None, only: str, write: bool, row: str | None) -> None:
         names, rows = list(reader.fieldnames or ()), list(reader)
     same = done = 0
     for entry in rows:
-        if only and only not in entry.values():
+        if (only and only not in entry.values()) or (missing and entry.get("peak_bytes")):
             continue
         peak = measured(entry)
         had = entry.get("peak_bytes") or "0"
@@ -75,11 +84,8 @@ def main(table: Path | None, only: str, write: bool, row: str | None) -> None:
             f"{' '.join(filter(None, entry.values()))}: measured {peak}", err=peak == int(had)
         )
         entry["peak_bytes"] = str(peak)
-    if write:
-        with table.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, names, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        if write:
+            save(table, names, rows)
     click.echo(f"n={done} same={same}")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional
-
-Tensor = torch.Tensor
 
 
 class FusedNorm(torch.autograd.Function):

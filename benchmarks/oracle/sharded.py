@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
@@ -19,7 +21,6 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from benchmarks.oracle.config import Config
 from benchmarks.oracle.kernels import FlashAttention, FusedNorm, FusedRotary, FusedSwiGlu, rotary
 
-Tensor = torch.Tensor
 Table = tuple[Tensor, Tensor]
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -122,14 +123,14 @@ class Scaled(torch.autograd.Function):
     """Product with routing probabilities, fused with the activation: its input is restored."""
 
     @staticmethod
-    def forward(ctx, inner: Tensor, scale: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+    def forward(ctx: Any, inner: Tensor, scale: Tensor) -> Tensor:
         """Scale in place."""
         ctx.save_for_backward(scale)
         ctx.mark_dirty(inner)
         return inner.mul_(scale)
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of both."""
         (scale,) = ctx.saved_tensors
         return grad * scale, torch.empty_like(scale)
