@@ -12,7 +12,7 @@ from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
 from .schedule import bubble_fraction
 from .stages import Stages
 from .ticks import GRAIN_S, MIB, TICK_S, BoolArray, FloatArray, IntArray, grains
-from .verdict import CLASS_NAMES, verdict
+from .verdict import CLASS_NAMES, oom_probability, verdict
 
 if TYPE_CHECKING:
     from .calibrated import Calibrated, Figures
@@ -98,6 +98,7 @@ def _stage(slot: Slot) -> Stage:
     stages, model, items = slot.stages, slot.model, slot.figures.items
     parts = {f"{name}_bytes": slot.pick(getattr(items, name)) for name in _ITEM_NAMES}
     total, limit = sum(parts.values()), float(model.capacity_mib * MIB)
+    reclaimable = slot.pick(items.reclaimable)
     return Stage(
         name=CLASS_NAMES[slot.entry[1]],
         index=int(slot.of(stages.index)),
@@ -117,11 +118,9 @@ def _stage(slot: Slot) -> Stage:
             total_bytes=total,
             limit_bytes=limit,
             usable_bytes=model.usable_bytes,
-            verdict=verdict(
-                np.ceil(total / MIB) * MIB,
-                limit,
-                model.usable_bytes,
-                slot.pick(items.reclaimable),
+            verdict=verdict(np.ceil(total / MIB) * MIB, limit, model.usable_bytes, reclaimable),
+            oom_probability=oom_probability(
+                total, model.usable_bytes, model.profile.memory.expected_error, reclaimable
             ),
         ),
     )

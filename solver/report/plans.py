@@ -11,7 +11,7 @@ from ..job.job import PlanningProblem
 from ..plan import Block as StageBlock
 from ..plan import PlacedAxis, Plan, Result
 from .blocks import Block, Facts, Plain, Report, Sheet
-from .cells import gigabytes, percent
+from .cells import chance, gigabytes, percent
 from .header import dropped_line, problem_lines, solver_line
 from .layouts import layout_text
 from .machine import LEVEL_NAMES
@@ -208,7 +208,13 @@ def memory_line(plan: Plan) -> str:
     return (
         f"{total} = {gigabytes(memory.total_bytes)} GB on stage {estimate.worst_stage}; limit "
         f"{show_bytes(memory.limit_bytes)} of {show_bytes(memory.usable_bytes)}: {memory.verdict}"
+        f"{_chance(memory.oom_probability)}"
     )
+
+
+def _chance(probability: float | None) -> str:
+    """Write the chance of running out, where it is known."""
+    return "" if probability is None else f", chance of running out {chance(probability)}"
 
 
 def links_line(plan: Plan) -> tuple[tuple[str, str], ...]:
