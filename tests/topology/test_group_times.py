@@ -87,7 +87,7 @@ def test_reduce_scatter_stands_in_for_all_gather_but_no_other_kind_does() -> Non
     assert closed.seconds[0] == pytest.approx(20e-6 + 7 / 8 * 1e7 / 400e9)
 
 
-# -- what the links alone take -------------------------------------------------------------------
+# -- what the links alone take ----------------------------------------
 
 
 def test_eight_groups_each_on_its_rail_take_what_the_network_part_of_one_takes() -> None:
@@ -120,7 +120,7 @@ def test_network_closed_forms(kind: str, seconds: float) -> None:
     assert float(ideal_seconds(kind, 1e9, NODES)) == pytest.approx(seconds)
 
 
-# -- clusters ------------------------------------------------------------------------------------
+# -- clusters ----------------------------------------
 
 
 @pytest.mark.parametrize("spec", ["8x8xH100", "2x8xL40S", "36x4xGB200", "4x8xMI300X", "2x4xV100"])
@@ -151,7 +151,7 @@ def test_any_group_has_a_positive_time(size: float, kind: str, domains: int, inn
     assert 0 < found.seconds[0] < np.inf
 
 
-# -- held-out measurements -------------------------------------------------------------------------
+# -- held-out measurements ----------------------------------------
 
 
 def errors(holdout: Any) -> np.ndarray[Any, Any]:
