@@ -48,7 +48,7 @@ def _check(name: str, value: float, limit: float, unit: str, text: str) -> Limit
 
 def memory(f: Facts) -> LimitCheck:
     """Need of the worst GPU, in whole MiB, against usable memory less the headroom."""
-    worst = max(f.estimate.stages, key=lambda s: s.memory.total_bytes)
+    worst = max(f.estimate.stages, key=lambda s: s.memory.fill)
     need = -(-worst.memory.total_bytes // MIB) * MIB
     headroom = f"{f.limits.mem_headroom:.0%} headroom"
     where = f"stage {worst.index}"

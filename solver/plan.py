@@ -31,6 +31,8 @@ class Layout(Output):
     dp_replicate: int
     zero: int
     order: str = "tp-cp-ep-dp-pp"
+    stage_layers: tuple[int, ...] | None = None
+    """Layers of each stage where they are not spread evenly."""
 
     @property
     def axes(self) -> int:
@@ -67,10 +69,16 @@ class StageMemory(Output):
     usable_bytes: float
     verdict: Verdict
 
+    @property
+    def fill(self) -> float:
+        """Need over limit: the stage with the largest is the worst."""
+        return self.total_bytes / self.limit_bytes
+
 
 class Stage(Output):
     """Stages that are alike: the first of them, and how many there are.
 
+    ``recomputed_layers`` of each are recomputed in full, the others by ``recompute``;
     ``microbatch_s`` is the time of one micro-batch, forward and backward; ``drain_s`` what is left
     once the pipeline has drained: data-parallel traffic, optimizer.
     """
@@ -84,6 +92,8 @@ class Stage(Output):
     has_embedding: bool
     has_head: bool
     recompute: Literal["none", "selective", "full"]
+    recomputed_layers: int = 0
+    gpu: str = ""
     microbatch_s: float
     drain_s: float
     memory: StageMemory
@@ -181,6 +191,30 @@ class PlanPlacement(Output):
     axes: tuple[PlacedAxis, ...]
 
 
+class Block(Output):
+    """Consecutive stages of a pipeline on one kind of node.
+
+    Attributes
+    ----------
+    gpu
+        GPU of the nodes.
+    first_stage, last_stage
+        Stages, from 0.
+    gpus, gpus_held, nodes
+        GPUs used and paid for, and their nodes.
+    usd_per_gpu_hour
+        Price, where one is known.
+    """
+
+    gpu: str
+    first_stage: int
+    last_stage: int
+    gpus: int
+    gpus_held: int
+    nodes: int
+    usd_per_gpu_hour: float | None
+
+
 class LimitCheck(Output):
     """One limit against a plan: value, limit, and what is left (negative when broken)."""
 
@@ -196,7 +230,9 @@ class LimitCheck(Output):
 class Plan(Output):
     """A complete configuration with its estimate and the limits it keeps.
 
-    ``recompute`` is one kind, or ``first/middle/last`` where the stages differ.
+    ``recompute`` is one kind, or ``first/middle/last`` where the stages differ;
+    ``recomputed_layers`` of each stage are recomputed in full besides; ``blocks`` say which stages
+    run on which nodes where these are of several kinds, and then there is no single ``placement``.
     """
 
     rank: int
@@ -204,10 +240,12 @@ class Plan(Output):
     nodes: int
     gpus_held: int
     layout: Layout
-    placement: PlanPlacement
+    placement: PlanPlacement | None
     axes: int
     batch: Batch
     recompute: str
+    recomputed_layers: tuple[int, ...] | None = None
+    blocks: tuple[Block, ...] = ()
     estimate: Estimate
     cost: Cost
     limits: tuple[LimitCheck, ...]
@@ -251,10 +289,11 @@ class Result(Output):
     """What ``solve`` returns: best plan first, then the next best different layouts.
 
     ``recommended`` is the rank of the simplest plan within the tolerance of the optimum;
-    ``fastest`` stands next to the cheapest plan; ``expected_error`` is the mean absolute error of
-    the step time of ``profile`` on runs it never saw; ``tolerance`` is the relative difference
-    below which plans count as equal; ``measured`` is False where no training run of this GPU was
-    ever fitted.
+    ``fastest`` stands next to the cheapest plan; ``refined`` is the best plan's layout with layers
+    and recomputed layers chosen stage by stage, where that is better; ``expected_error`` is the
+    mean absolute error of the step time of ``profile`` on runs it never saw; ``tolerance`` is the
+    relative difference below which plans count as equal; ``measured`` is False where no training
+    run of this GPU was ever fitted.
     """
 
     status: Status
@@ -262,6 +301,7 @@ class Result(Output):
     plans: tuple[Plan, ...]
     recommended: int | None
     fastest: Plan | None
+    refined: Plan | None = None
     front: tuple[Plan, ...]
     profile: str
     expected_error: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..job.finetune import adapted_attention
 from ..job.transformer import Transformer
 from .kernels import (
     BACKWARD_UNFUSED,
@@ -29,7 +30,9 @@ OPERATOR_SHARE = 0.5
 def attention_half(core: Core) -> Work:
     """Everything of a layer but its MLP."""
     model = core.model
-    linears = core.linears(_latent_up(core) + _plain_linears(core))
+    trained = core.trains("attention")
+    linears = core.linears(_latent_up(core) + _plain_linears(core), trained=trained)
+    linears = linears + core.adapters(adapted_attention(model, core.job.finetune))
     heads = _heads(core)
     block = core.moved(_block_traffic(core) * core.stack.elementwise)
     cast = core.cast(core.tokens * (model.hidden + model.value_width / core.tp))
@@ -52,7 +55,8 @@ def _repeated(core: Core, linears: Work, heads: FloatArray, elementwise: FloatAr
         norms = 2 * core.tokens * NORM_TRAFFIC * core.model.hidden / core.sp
         total = total + core.moved(norms * core.stack.elementwise)
     if core.repeats("mla_up_proj"):
-        total = total + core.linears(_latent_up(core)).forward
+        ups = core.linears(_latent_up(core), trained=core.trains("attention"))
+        total = total + ups.forward
     if core.repeats("operators"):
         total = total + OPERATOR_SHARE * linears.forward + elementwise
     return total

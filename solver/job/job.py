@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ..degrees import BoolArray, IntArray
+from .finetune import Finetune, trainable_parameters
 from .recipe import Recipe
+from .rules import Rule
+from .step_flops import training_flops
 from .transformer import MAX_TOKENS, Transformer
 
 if TYPE_CHECKING:
@@ -51,6 +56,8 @@ class Job(Frozen):
         ``flash`` never stores the score matrix, ``unfused`` does.
     fused_loss
         The loss is computed without holding all logits.
+    finetune
+        What is trained, where that is not the whole model.
     """
 
     transformer: Transformer
@@ -60,6 +67,7 @@ class Job(Frozen):
     recipe: Recipe = Recipe()
     attention: Literal["flash", "unfused"] = "flash"
     fused_loss: bool = False
+    finetune: Finetune | None = None
 
     @model_validator(mode="after")
     def _step_is_bounded(self) -> Job:
@@ -69,7 +77,19 @@ class Job(Frozen):
                 f"{self.global_batch * self.seq_len} tokens a step, more than the 1e10 that this "
                 "version plans for"
             )
+        if self.trainable < 1:
+            raise ValueError("finetune freezes every parameter: nothing is left to train")
         return self
+
+    @property
+    def trainable(self) -> int:
+        """Parameters that are trained."""
+        return trainable_parameters(self.transformer, self.finetune)
+
+    @property
+    def step_flops(self) -> float:
+        """Model FLOPs of one optimizer step, causal attention."""
+        return training_flops(self.transformer, self.seq_len, self.finetune) * self.step_tokens
 
     @property
     def step_tokens(self) -> int:
@@ -132,6 +152,11 @@ class Search(Frozen):
         Use exactly so many GPUs.
     max_gpus
         Use at most so many GPUs.
+    rules
+        Constraints on single axes that every plan keeps.
+    stages
+        ``even`` spreads layers by rule; ``refine`` also chooses layers and recomputed layers stage
+        by stage for the best plan; ``free`` does so for every layout.
     """
 
     tp: tuple[int, ...] | None = None
@@ -146,6 +171,16 @@ class Search(Frozen):
     order: tuple[str, ...] | None = None
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
+    rules: tuple[Rule, ...] = ()
+    stages: Literal["even", "refine", "free"] = "refine"
+
+    def keeps(self, axis: str, degrees: IntArray) -> BoolArray:
+        """Mark the degrees of an axis that its rules allow."""
+        allowed = np.ones(np.shape(degrees), bool)
+        for rule in self.rules:
+            if rule.axis == axis:
+                allowed &= rule.keeps(degrees)
+        return allowed
 
 
 class Objective(Frozen):

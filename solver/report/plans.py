@@ -8,6 +8,7 @@ from typing import Any
 from topology.units import show_bandwidth, show_bytes, show_seconds, show_usd
 
 from ..job.job import PlanningProblem
+from ..plan import Block as StageBlock
 from ..plan import PlacedAxis, Plan, Result
 from .blocks import Block, Facts, Plain, Report, Sheet
 from .cells import gigabytes, percent
@@ -190,6 +191,8 @@ def memory_line(plan: Plan) -> str:
 
 def links_line(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Write the worst link and the ranks of each axis; nothing on one GPU."""
+    if plan.placement is None:
+        return tuple((f"Stages {_run(b)}", _block_line(b)) for b in plan.blocks)
     shown = [
         f"{a.axis.upper().replace('_', ' ')} {a.ranks} (ranks {_ranks(a)}) over "
         f"{LEVEL_NAMES[a.level]}, {show_bandwidth(a.bytes_per_s)}"
@@ -198,6 +201,18 @@ def links_line(plan: Plan) -> tuple[tuple[str, str], ...]:
     where = ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in plan.placement.nodes)
     order = f"order {plan.placement.order} on node{'s' * (plan.nodes > 1)} {where}"
     return (("Links", " · ".join([*shown, order])),) if shown else ()
+
+
+def _run(block: StageBlock) -> str:
+    first, last = block.first_stage, block.last_stage
+    return f"{first}–{last}" if first < last else f"{first}"
+
+
+def _block_line(block: StageBlock) -> str:
+    price = block.usd_per_gpu_hour
+    usd = "" if price is None else f" at ${price:,.2f} per GPU-hour"
+    nodes = f"{block.nodes} node{'s' * (block.nodes > 1)}"
+    return f"{block.gpus} GPUs on {nodes} of {block.gpu}{usd}"
 
 
 _SPELLED = 3

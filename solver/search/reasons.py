@@ -29,8 +29,7 @@ RELAXABLE = tuple(name for name in LIMIT_NAMES if name != "batch_divisibility")
 
 def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock) -> tuple[str, ...]:
     """Name each limit that alone stands in the way, with need versus have."""
-    space = build_space(instance)
-    if not space.dropped and not space.gpu_counts:
+    if not build_space(_lifted(instance, *RELAXABLE)).gpu_counts:
         return (_no_layout(instance),)
     reasons = []
     for name in RELAXABLE:
@@ -115,13 +114,13 @@ def _reason(instance: Instance, name: str, best: Decision, priced: Priced) -> st
             f"{instance.group.gpu.name} after {limits.mem_headroom:.0%} headroom"
         )
     if name == "deadline":
-        wall = cost_of(instance, step, s["held"]).wall_clock_s
+        wall = cost_of(instance.job, step, [(s["held"], instance.group)]).wall_clock_s
         return (
             f"deadline: without it the best plan ({layout}) takes {show_seconds(wall)}, "
             f"and {show_seconds(limits.deadline_s or 0.0)} are allowed"
         )
     if name == "budget":
-        usd = cost_of(instance, step, s["held"]).usd or 0.0
+        usd = cost_of(instance.job, step, [(s["held"], instance.group)]).usd or 0.0
         return (
             f"budget: without it the best plan ({layout}) costs {show_usd(usd)}, "
             f"and {show_usd(limits.budget_usd or 0.0)} are allowed"
@@ -155,6 +154,7 @@ def _restricted(instance: Instance) -> str:
     """Name the lists of the search that leave degrees out."""
     lists = ("tp", "pp", "vpp", "cp", "ep", "micro_batch")
     named = [f"search.{name}" for name in lists if getattr(instance.search, name) is not None]
+    named += [str(rule) for rule in instance.search.rules]
     return f" within {', '.join(named)}" if named else ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from topology.errors import InputError, Problem, UnsupportedError
 
 from ..cost.ticks import TICK_S
@@ -17,7 +19,7 @@ def validate(problem: PlanningProblem) -> None:
     faults = [*_money(problem), *_search(problem), *_precision(problem)]
     if faults:
         raise InputError(*faults)
-    unsupported = list(_textbook(problem))
+    unsupported = [*_textbook(problem), *_stages(problem)]
     if unsupported:
         raise UnsupportedError(*unsupported)
 
@@ -108,6 +110,21 @@ def _precision(problem: PlanningProblem) -> list[Problem]:
     ]  # fmt: skip
 
 
+def chooses_stages(problem: PlanningProblem) -> bool:
+    """Whether layers can be chosen stage by stage in this account and job."""
+    return problem.account.cost_model == "calibrated" and problem.job.finetune is None
+
+
+def _stages(problem: PlanningProblem) -> list[Problem]:
+    if problem.search.stages != "free" or chooses_stages(problem):
+        return []
+    return [
+        _fault(problem, "search.stages", "SP115",
+               "layers are chosen freely in the calibrated account, for whole models, only.",
+               "Drop the field: layers are then spread evenly.")
+    ]  # fmt: skip
+
+
 def _textbook(problem: PlanningProblem) -> list[Problem]:
     if problem.account.cost_model != "textbook":
         return []
@@ -117,8 +134,14 @@ def _textbook(problem: PlanningProblem) -> list[Problem]:
                f"the textbook account has no {axis.upper()}: only 1 is possible.",
                "Drop the field, or use cost_model: calibrated.")
         for axis in TEXTBOOK_ONLY_ONE
-        if (wanted := getattr(search, axis)) is not None and 1 not in wanted
+        if ((wanted := getattr(search, axis)) is not None and 1 not in wanted)
+        or not search.keeps(axis, np.array(1))
     ]  # fmt: skip
+    if problem.job.finetune is not None:
+        faults.append(
+            _fault(problem, "finetune", "SP115", "the textbook account trains the whole model.",
+                   "Use cost_model: calibrated for fine-tuning.")
+        )  # fmt: skip
     if problem.job.transformer.moe is not None:
         faults.append(
             _fault(problem, "model", "SP115", "the textbook account knows dense models only.",

@@ -62,6 +62,7 @@ def test_replicas_inside_the_node_win_where_pipelines_hide_their_messages() -> N
 
 
 def level_of(plan: Plan, axis: str) -> str:
+    assert plan.placement is not None
     return next(placed.level for placed in plan.placement.axes if placed.axis == axis)
 
 
