@@ -140,7 +140,7 @@ class Search(Frozen):
 
     Attributes
     ----------
-    tp, pp, vpp, cp, ep, zero, micro_batch
+    tp, pp, vpp, cp, ep, etp, zero, micro_batch
         Allowed values, ascending.
     recompute
         Allowed kinds.
@@ -164,6 +164,7 @@ class Search(Frozen):
     vpp: tuple[int, ...] | None = None
     cp: tuple[int, ...] | None = None
     ep: tuple[int, ...] | None = None
+    etp: tuple[int, ...] | None = None
     zero: tuple[int, ...] | None = None
     micro_batch: tuple[int, ...] | None = None
     recompute: tuple[Recompute, ...] = RECOMPUTE
@@ -173,6 +174,12 @@ class Search(Frozen):
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     rules: tuple[Rule, ...] = ()
     stages: Literal["even", "refine", "free"] = "refine"
+
+    def allows(self, axis: str, degrees: IntArray) -> BoolArray:
+        """Mark the degrees of an axis that its list and its rules allow."""
+        listed = getattr(self, axis)
+        inside = np.isin(degrees, listed) if listed is not None else np.ones(degrees.shape, bool)
+        return np.asarray(inside & self.keeps(axis, degrees))
 
     def keeps(self, axis: str, degrees: IntArray) -> BoolArray:
         """Mark the degrees of an axis that its rules allow."""

@@ -159,6 +159,7 @@ class SearchSpec(Frozen):
     vpp: PositiveDegrees = None
     cp: PositiveDegrees = None
     ep: PositiveDegrees = None
+    etp: PositiveDegrees = None
     zero: Degrees = None
     micro_batch: PositiveDegrees = None
     recompute: Annotated[tuple[str, ...], SEVERAL] = RECOMPUTE
