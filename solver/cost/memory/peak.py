@@ -16,7 +16,7 @@ import numpy as np
 
 from ...axes.data import FULL_SHARDING
 from ...job.job import Job, Recompute
-from ..parameters import weight_shapes
+from ..parameters import padded_vocabulary, weight_shapes
 from ..profile import Profile
 from ..shapes import Shapes, Shardings
 from ..stages import Stages
@@ -262,8 +262,12 @@ def memory_items(
     once_less = np.maximum(kept - backward.freed, 0.0)
     sharded = np.where(full, in_layer, -np.inf)
     late = np.maximum(every - whole.missing, 0.0)
+    # When the root is gathered again, the gradient of the logits is all that is left of the loss.
+    left = HALF * tokens_per_rank(job, shapes) * padded_vocabulary(job.transformer, shapes)
+    spent = np.maximum(logits - left[:, None] * stages.has_head, 0.0)
+    unfreed = np.maximum(whole.unfreed, whole.regathered - spent[..., None])
     phases = (
-        Phase(early, kept, logits, none, stay + whole.unfreed),
+        Phase(early, kept, logits, none, stay + unfreed),
         Phase(early, kept, nothing, backward.moved, np.where(full, -np.inf, in_layer)),
         Phase(early, once_less, nothing, backward.moved, sharded),
         Phase(late, none, nothing, backward.last[..., None], sharded),

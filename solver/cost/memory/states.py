@@ -199,6 +199,9 @@ class Whole:
         Gathered weights, and whole gradients, that stay until the step ends.
     unfreed
         Gathered weights that are not freed after forward.
+    regathered
+        The root's weights, and the buffer that they are gathered in, when its backward begins;
+        nothing where they stay gathered.
     layer
         While a layer is in backward: gathered weights of it and of the next one, its gradient
         before and during reduction, the root's weights and the head's gradient.
@@ -210,6 +213,7 @@ class Whole:
 
     stay: FloatArray
     unfreed: FloatArray
+    regathered: FloatArray
     layer: FloatArray
     root: FloatArray
     missing: FloatArray
@@ -238,7 +242,9 @@ def whole_bytes(
     if options.pipelined_unsharded:
         freed = np.where(stages.pipelined, 0.0, 1.0)[:, :, None]
     ranks = shard_ranks(shapes, shardings)[0][:, None, :]
-    final = full * job.recipe.grad_bytes / ranks
+    # With several micro-batches the shards of all gradients exist before the last one's.
+    fresh = (shapes.microbatches == 1)[:, None, None]
+    final = fresh * full * job.recipe.grad_bytes / ranks
     # A tied table has three gradients for a moment: as head, as embedding, and their sum.
     tied = stages.has_embedding & stages.has_head & job.transformer.tied
     tables = np.where(tied[:, :, None], 3.0, 1.0) * root
@@ -249,6 +255,7 @@ def whole_bytes(
     return Whole(
         full * stay,
         full * unfreed,
+        full * freed * (2 * kept_root if options.root_reshard and not options.weight_copy else 0.0),
         (zero >= GRADIENT_SHARDING) * gradient + full * (freed * gathered) + restored,
         full * reducing - final * root,
         final * (root + 2 * layer),
