@@ -387,6 +387,21 @@ IMPORT_FLAGS = (
     click.Option(["--gpus-per-node"], type=click.IntRange(1), help="In place of the files'."),
 )
 CLUSTER_OF = "Turn what nvidia-smi, NCCL, Slurm, ibnetdiscover and others print into a cluster."
+RANK_FILE = (
+    "Write which rank of a plan JSON runs on which host: a Slurm or Open MPI file, or node order."
+)
+TIMES = "Show how long collectives take at each level, from measured groups like it."
+TRANSPORT = click.Option(["--transport"], type=click.Choice(("rdma", "efa", "tcp")), default="rdma",
+                         show_default=True, help="What carries the network.")  # fmt: skip
+PLAN = click.Argument(["plan"], metavar="PLAN.json")
+RANK_FLAGS = (
+    click.Option(["--hosts"], required=True, metavar="FILE", help="Host names, leaf after leaf."),
+    click.Option(["--to"], type=click.Choice(("slurm", "openmpi", "torchrun")), default="slurm",
+                 show_default=True, help="Whose file."),
+    click.Option(["--rank"], type=click.IntRange(1), default=1, show_default=True,
+                 help="Which plan of the file."),
+    click.Option(["--free"], metavar="LIST", help="Nodes to choose from, e.g. node[03-12]."),
+)  # fmt: skip
 LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
 look_up(models, "list", "catalogue:list_models", "List the known models.")
 look_up(models, "show", "catalogue:show_model", SHOW_MODEL, MODEL, SEQ_LEN)
@@ -395,6 +410,10 @@ look_up(hardware, "list", "catalogue:list_hardware", "List the known GPUs.")
 look_up(hardware, "show", "catalogue:show_hardware", "Show figures with their sources.", GPU)
 look_up(topology, "show", "machine:show_topology", LEVELS, CLUSTER, forms=GRAPHS)
 look_up(topology, "import", "importing:import_topology", CLUSTER_OF, FILES, *IMPORT_FLAGS, forms=())
+look_up(
+    topology, "ranks", "ranks:write_ranks", RANK_FILE, PLAN, *RANK_FLAGS, forms=("text", "json")
+)
+look_up(topology, "collectives", "collective_times:show_collectives", TIMES, CLUSTER, TRANSPORT)
 look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
 
 

@@ -213,6 +213,17 @@ def rankfile(placement: Placement, hosts: Sequence[str]) -> str:
     return "".join(f"rank {rank}={host} slot={slot}\n" for rank, (host, slot) in places)
 
 
+def node_order(placement: Placement, hosts: Sequence[str]) -> str:
+    """Write the hosts in rank order, one a line: line n runs ``torchrun --node-rank n``.
+
+    Raises
+    ------
+    ValueError
+        Where there are fewer host names than nodes.
+    """
+    return "".join(f"{host}\n" for host in dict.fromkeys(h for h, _ in _places(placement, hosts)))
+
+
 def _places(placement: Placement, hosts: Sequence[str]) -> list[tuple[str, int]]:
     """Return host and local GPU of each rank."""
     if len(hosts) < placement.group.nodes:

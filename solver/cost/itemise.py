@@ -73,7 +73,7 @@ def itemise(slots: Sequence[Slot], totals: Totals) -> Estimate:
     shapes = slots[0].figures.shapes.take(np.array([slots[0].entry[0]]))
     return Estimate(
         stages=stages,
-        time=_step_time(max(slots, key=lambda slot: slot.microbatch_s), totals),
+        time=_step_time(max(slots, key=lambda slot: slot.microbatch_s), totals, _peak(slots)),
         peak_bytes=stages[worst].memory.total_bytes,
         worst_stage=stages[worst].index,
         verdict=stages[worst].memory.verdict,
@@ -126,7 +126,16 @@ def _stage(slot: Slot) -> Stage:
     )
 
 
-def _step_time(pace: Slot, totals: Totals) -> StepTime:
+def _peak(slots: Sequence[Slot]) -> float:
+    """Return the mean dense 16-bit peak of a GPU, FLOP/s."""
+    peaks = [slot.model.machine.peak_flops for slot in slots]
+    if len(set(peaks)) == 1:
+        return peaks[0]
+    counts = [slot.of(slot.stages.count) for slot in slots]
+    return sum(n * peak for n, peak in zip(counts, peaks, strict=True)) / sum(counts)
+
+
+def _step_time(pace: Slot, totals: Totals, peak_flops: float) -> StepTime:
     """Take the step apart on the stage that sets the pace."""
     figures, job = pace.figures, pace.model.job
     times, traffic = figures.times, figures.traffic
@@ -151,7 +160,7 @@ def _step_time(pace: Slot, totals: Totals) -> StepTime:
     spent = compute + recompute + sum(a.exposed_s for a in axes.values()) + optimizer + overhead
     rate = job.step_flops / step / int(shapes.gpus[0])
     repeated = recompute / compute if compute > 0 else 0.0
-    mfu = rate / pace.model.machine.peak_flops
+    mfu = rate / peak_flops
     return StepTime(
         step_s=step,
         compute_s=compute,

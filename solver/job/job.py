@@ -154,6 +154,9 @@ class Search(Frozen):
         Use at most so many GPUs.
     rules
         Constraints on single axes that every plan keeps.
+    stages
+        ``even`` spreads layers by rule; ``refine`` also chooses layers and recomputed layers stage
+        by stage for the best plan; ``free`` does so for every layout.
     """
 
     tp: tuple[int, ...] | None = None
@@ -169,6 +172,7 @@ class Search(Frozen):
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     rules: tuple[Rule, ...] = ()
+    stages: Literal["even", "refine", "free"] = "refine"
 
     def keeps(self, axis: str, degrees: IntArray) -> BoolArray:
         """Mark the degrees of an axis that its rules allow."""

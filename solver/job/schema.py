@@ -167,6 +167,7 @@ class SearchSpec(Frozen):
     gpus: GpuCount = None
     max_gpus: GpuCount = None
     offload: Annotated[None, BeforeValidator(not_yet("offloading to the host"))] = None
+    stages: Annotated[str, BeforeValidator(choice("even", "refine", "free"))] = "refine"
     fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
     forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()
     max: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("max")), RULES] = ()

@@ -34,6 +34,7 @@ SETTINGS = (
     Setting("search.forbid", str, "pp", "An axis, or a degree (tp=3), of no plan.", several=True),
     Setting("search.max", str, "tp=8", "Largest degree of an axis.", several=True),
     Setting("search.min", str, "dp=4", "Smallest degree of an axis.", several=True),
+    Setting("search.stages", str, "even|refine|free", "Layers a stage: by rule, or chosen."),
     Setting("training.tokens", str, "100B", "Tokens of the whole run."),
     Setting("training.global_batch", str, "1024seq", "Sequences or tokens (4Mtok) a step."),
     Setting("training.seq_len", int, "N", "Tokens a sequence."),

@@ -15,6 +15,7 @@ from ..cost.shapes import Shapes, Shardings
 from ..cost.stage_options import Position, StageOptions, stage_options
 from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages, dense_layers
 from ..cost.ticks import GRAINS, TICK_S, BoolArray, IntArray, mebibytes, whole_ticks
+from ..plan import axes
 from .cpsat.factory import SolverSettings
 from .cpsat.stagewise import StagewiseTask, solve_stages
 from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Instance
@@ -112,6 +113,12 @@ class Split:
         """ZeRO stage and HSDP replica groups."""
         columns, taken = self.pipeline.columns, self.options[0].column
         return int(columns.zero[0, taken]), int(columns.replicas[0, taken])
+
+    @property
+    def axes(self) -> int:
+        """Parallel axes, HSDP included."""
+        s = self.pipeline.shape.row(0)
+        return axes(s["tp"], s["pp"], s["cp"], s["ep"], s["etp"], s["dp"], self.sharding[1])
 
     @property
     def layers(self) -> tuple[int, ...]:
