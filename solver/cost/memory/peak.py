@@ -25,13 +25,21 @@ from .activations import (
     HALF,
     Saved,
     activation_bytes,
+    layer_of,
     loss_bytes,
     saved_per_token,
     sequence_ranks,
     tokens_per_rank,
 )
 from .options import MemoryOptions, Metric
-from .states import States, least_states, state_bytes, weights_of, whole_bytes
+from .states import (
+    States,
+    later_gradients,
+    least_states,
+    state_bytes,
+    weights_of,
+    whole_bytes,
+)
 
 REGATHERED = 4.0
 """Gathered input and gradient of a sequence-parallel block, 16 bit, a token and hidden unit."""
@@ -197,6 +205,8 @@ class Backward:
     ----------
     moved
         Temporaries, and a layer recomputed in full, held beside its kept input; (N, 4, K).
+    sharded
+        The same where gradients of the layer wait for their reduction; (N, 4, K).
     freed
         What the stage's largest layer kept, gone after its backward; (N, 4, K).
     last
@@ -204,19 +214,22 @@ class Backward:
     """
 
     moved: FloatArray
+    sharded: FloatArray
     freed: FloatArray
     last: FloatArray
 
 
 def _backward(
     job: Job, profile: Profile, shapes: Shapes, stages: Stages,
-    saved: Mapping[Recompute, Saved], kinds: tuple[Recompute, ...],
+    saved: Mapping[Recompute, Saved], kinds: tuple[Recompute, ...], later: FloatArray,
 ) -> Backward:  # fmt: skip
     model = job.transformer
     tp, sp = shapes.tp.astype(np.float64), sequence_ranks(profile, shapes)
     tokens = tokens_per_rank(job, shapes)[:, None]
-    widest = max(model.ffn if model.dense_layers else 0, model.moe.ffn if model.moe else 0)
-    between = HALF * model.hidden / sp + HALF * widest * (2 if model.gated else 1) / tp
+    routed = model.moe.top_k * model.moe.ffn if model.moe else 0
+    widest = max(model.ffn if model.dense_layers else 0, routed)
+    in_mlp = HALF * widest * (2 if model.gated else 1) / tp
+    between = HALF * model.hidden / sp + in_mlp
     moved = tokens * (between + np.where(sp > 1, REGATHERED * model.hidden, 0.0))[:, None]
     whole = moved + tokens * _largest(stages, *saved["none"])
     moved = np.broadcast_to(moved, whole.shape)
@@ -227,11 +240,19 @@ def _backward(
         moved = np.where(some, whole, moved)
         least = tokens * (HALF * model.hidden / sp)[:, None]
         freed = [np.where(some, np.minimum(least, part), part) for part in freed]
+    every = np.stack([whole if kind == "full" else moved for kind in kinds], axis=-1)
+    # Behind the MLP its temporaries are gone, and what it kept where it was recomputed, but all of
+    # its weights have gradients; routed tokens go back as they came, into a second tensor.
+    copies = model.moe.top_k if model.moe else 0
+    later = later + tokens * (2 * HALF * copies * model.hidden / sp)[:, None]
+    part = layer_of(job, profile, shapes)
+    mlp = tokens * _largest(stages, part.dense, part.experts)
+    gone = np.stack([tokens * in_mlp[:, None] + (kind == "full") * mlp for kind in kinds], axis=-1)
+    behind = every - gone + later[..., None]
     return Backward(
-        np.stack([whole if kind == "full" else moved for kind in kinds], axis=-1),
-        np.stack(freed, axis=-1),
-        whole,
-    )
+        every, np.maximum(every, behind), np.stack(freed, axis=-1),
+        np.maximum(whole, whole - tokens * in_mlp[:, None] - mlp + later),
+    )  # fmt: skip
 
 
 def memory_items(
@@ -253,7 +274,8 @@ def memory_items(
     saved = {kind: saved_per_token(job, profile, shapes, kind) for kind in ("none", *kinds)}
     kept = activation_bytes(job, profile, shapes, stages, [saved[kind] for kind in kinds])
     logits = loss_bytes(job, profile, shapes, stages)
-    backward = _backward(job, profile, shapes, stages, saved, kinds)
+    later = later_gradients(weights)
+    backward = _backward(job, profile, shapes, stages, saved, kinds, later)
     full = (shardings.zero == FULL_SHARDING)[:, None, :]
     none, nothing = np.zeros((1, 1, 1)), np.zeros((1, 1))
     early, every, stay = states.early_gradients, states.gradients, whole.stay
@@ -269,7 +291,7 @@ def memory_items(
     phases = (
         Phase(early, kept, logits, none, stay + unfreed),
         Phase(early, kept, nothing, backward.moved, np.where(full, -np.inf, in_layer)),
-        Phase(early, once_less, nothing, backward.moved, sharded),
+        Phase(early, once_less, nothing, backward.sharded, sharded),
         Phase(late, none, nothing, backward.last[..., None], sharded),
         Phase(every, none, nothing, none, end),
     )

@@ -219,6 +219,15 @@ class Whole:
     missing: FloatArray
 
 
+def later_gradients(weights: Weights) -> FloatArray:
+    """Return what a layer's gradients grow by from when its temporaries are largest, (N, 4).
+
+    That is in the middle of its MLP; at its end all of its weights have one.
+    """
+    share = weights.trained.mlp_share - FIRST_GRADIENTS
+    return np.asarray(GATHERED_BYTES * np.maximum(share, 0.0) * weights.trained.layer)
+
+
 def whole_bytes(
     job: Job, profile: Profile, weights: Weights, shapes: Shapes, stages: Stages,
     shardings: Shardings,
