@@ -70,6 +70,9 @@ def _training(problem: PlanningProblem) -> dict[str, Any]:
         "grad_dtype": names[job.recipe.grad_bytes],
         "flash_attention": job.attention == "flash",
         "fused_loss": job.fused_loss,
+        "loss_chunks": job.loss_chunks,
+        "expert_imbalance": job.expert_imbalance,
+        "capacity_factor": job.capacity_factor,
     }
 
 

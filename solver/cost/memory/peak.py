@@ -226,7 +226,8 @@ def _backward(
     model = job.transformer
     tp, sp = shapes.tp.astype(np.float64), sequence_ranks(profile, shapes)
     tokens = tokens_per_rank(job, shapes)[:, None]
-    routed = model.moe.top_k * model.moe.ffn if model.moe else 0
+    copies = model.moe.top_k * job.routed if model.moe else 0.0
+    routed = copies * model.moe.ffn if model.moe else 0.0
     widest = max(model.ffn if model.dense_layers else 0, routed)
     in_mlp = HALF * widest * (2 if model.gated else 1) / tp
     between = HALF * model.hidden / sp + in_mlp
@@ -243,7 +244,6 @@ def _backward(
     every = np.stack([whole if kind == "full" else moved for kind in kinds], axis=-1)
     # Behind the MLP its temporaries are gone, and what it kept where it was recomputed, but all of
     # its weights have gradients; routed tokens go back as they came, into a second tensor.
-    copies = model.moe.top_k if model.moe else 0
     later = later + tokens * (2 * HALF * copies * model.hidden / sp)[:, None]
     part = layer_of(job, profile, shapes)
     mlp = tokens * _largest(stages, part.dense, part.experts)

@@ -104,6 +104,7 @@ def weights_of(job: Job, shapes: Shapes, stages: Stages) -> Weights:
 class Rates:
     """Bytes a parameter: of weights, sharded weights, gradients, optimizer, update temporaries.
 
+    ``tables`` is what the optimizer keeps for embedding and head beyond that; may be below 0.
     ``here`` is the share of frozen weights on the card: all, or none where states are offloaded.
     """
 
@@ -113,6 +114,7 @@ class Rates:
     gradients: float
     optimizer: float
     update: float
+    tables: float
 
 
 def rates_of(job: Job, profile: Profile) -> Rates:
@@ -121,15 +123,16 @@ def rates_of(job: Job, profile: Profile) -> Rates:
     here = 0.0 if options.offloaded else 1.0
     copied = options.weight_copy or not recipe.master_bytes
     weights = here * recipe.weight_bytes
+    tables = recipe.moment_bytes if recipe.table_moment_bytes is None else recipe.table_moment_bytes
     on_host = options.offloaded or profile.software.offloaded_optimizer
-    # Two moments, so a moment has half their bytes.
     return Rates(
         here,
         weights,
         weights if copied else 0.0,
         here * recipe.grad_bytes,
         0.0 if on_host else recipe.optimizer_bytes() + options.owned_bytes,
-        0.0 if on_host else options.update_moments * recipe.moment_bytes / 2,
+        0.0 if on_host else options.update_moments * recipe.moment_bytes / recipe.moments,
+        0.0 if on_host else tables - recipe.moment_bytes,
     )
 
 
@@ -151,6 +154,10 @@ def state_bytes(
     full = zero == FULL_SHARDING
     gradients = rates.gradients * np.where(zero >= GRADIENT_SHARDING, share, whole)
     owned = np.where(zero >= 1, share, whole)
+    tables = parameters.vocabulary[:, :, None]
+    table_share = owned_share(
+        profile, (parameters.vocabulary, 0.0 * parameters.expert), shapes, shardings
+    )
     fresh = full | (not profile.memory.gradients_persist)
     first = fresh & (shapes.microbatches == 1)[:, None, None]
     return States(
@@ -159,7 +166,7 @@ def state_bytes(
             rates.sharded_weights * share + rates.here * frozen_share,
             rates.weights * whole + rates.here * frozen_whole,
         ),
-        rates.optimizer * owned,
+        rates.optimizer * owned + rates.tables * np.where(zero >= 1, table_share, tables),
         gradients,
         np.where(first, 0.0, gradients),
         rates.update * owned,
@@ -183,6 +190,8 @@ def least_states(
     kept = owned_share(profile, (frozen.dense, frozen.expert), shapes, everything)[..., 0]
     rates = rates_of(job, profile)
     static = (min(rates.sharded_weights, rates.weights) + rates.optimizer) * share
+    tables = (parameters.vocabulary, 0.0 * parameters.expert)
+    static = static + rates.tables * owned_share(profile, tables, shapes, everything)[..., 0]
     static = static + rates.here * kept
     gradients = rates.gradients * share
     several = (shapes.microbatches > 1)[:, None]
