@@ -18,7 +18,8 @@ from .data_parallel import DataTraffic, Passes, data_traffic
 from .frozen import layers_with_backward
 from .layer import LayerTimes, Part, layer_times
 from .machine import Machine
-from .memory.peak import MemoryItems, least_bytes, memory_items
+from .memory.items import MemoryItems
+from .memory.peak import least_bytes, memory_items
 from .memory.states import weights_of
 from .parameters import Held, trained
 from .profile import Profile

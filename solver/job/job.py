@@ -29,6 +29,10 @@ MAX_TOP = 100
 MAX_CHUNKS = 1_000_000
 MAX_IMBALANCE = 1000.0
 
+Offload = Literal["none", "optimizer", "optimizer+activations"]
+OFFLOADS: tuple[Offload, ...] = ("none", "optimizer", "optimizer+activations")
+"""What lives on the host; each takes in the ones before it."""
+
 Recompute = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
 
@@ -173,6 +177,9 @@ class Search(Frozen):
     stages
         ``even`` spreads layers by rule; ``refine`` also chooses layers and recomputed layers stage
         by stage for the best plan; ``free`` does so for every layout.
+    offload
+        What lives in the nodes' memory in every plan: nothing, the optimizer's states, or kept
+        activations as well.
     """
 
     tp: tuple[int, ...] | None = None
@@ -189,6 +196,7 @@ class Search(Frozen):
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     rules: tuple[Rule, ...] = ()
     stages: Literal["even", "refine", "free"] = "refine"
+    offload: Offload = "none"
 
     def keeps(self, axis: str, degrees: IntArray) -> BoolArray:
         """Mark the degrees of an axis that its rules allow."""

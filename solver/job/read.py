@@ -251,7 +251,7 @@ def _assemble(
     looked = spec.search or SearchSpec()
     search = Search.model_validate(
         {
-            **looked.model_dump(exclude={"offload", "allow", *RULE_FIELDS}),
+            **looked.model_dump(exclude={"allow", *RULE_FIELDS}),
             "rules": tuple(rule for name in RULE_FIELDS for rule in getattr(looked, name)),
         }
     )

@@ -32,6 +32,7 @@ from .job import (
     MAX_RUN_TOKENS,
     MAX_TOP,
     MAX_USD,
+    OFFLOADS,
     RECOMPUTE,
     Frozen,
 )
@@ -55,6 +56,7 @@ RULES = WithJsonSchema(
 )
 """``tp=8``, a list of such, or a mapping of axis to value or values."""
 SEVERAL = WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}, NOTHING]})
+OFFLOAD_OR_NOT = WithJsonSchema({"anyOf": [TEXT, {"type": "boolean"}, NOTHING]})
 FLAG_OR_AXES = WithJsonSchema(
     {"anyOf": [{"type": "boolean"}, TEXT, {"type": "array", "items": TEXT}, NOTHING]}
 )
@@ -166,6 +168,14 @@ class LimitsSpec(Frozen):
     )
 
 
+def _offload(value: Any) -> str:
+    """Take nothing and false for none, and true for the optimizer's states."""
+    if value is None or isinstance(value, bool):
+        return "optimizer" if value else "none"
+    found: str = choice(*OFFLOADS)(value)
+    return found
+
+
 class SearchSpec(Frozen):
     """The ``search`` section; see :class:`solver.job.job.Search`."""
 
@@ -181,7 +191,7 @@ class SearchSpec(Frozen):
     order: Annotated[tuple[str, ...] | None, SEVERAL] = None
     gpus: GpuCount = None
     max_gpus: GpuCount = None
-    offload: Annotated[None, BeforeValidator(not_yet("offloading to the host"))] = None
+    offload: Annotated[str, BeforeValidator(_offload), OFFLOAD_OR_NOT] = "none"
     stages: Annotated[str, BeforeValidator(choice("even", "refine", "free"))] = "refine"
     fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
     forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()

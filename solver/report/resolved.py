@@ -95,6 +95,8 @@ def _group(group: NodeGroup) -> dict[str, Any]:
         "leaf_nodes": group.leaf_nodes,
         "usable_memory": group.gpu.usable_bytes,
     }
+    if group.host_bytes is not None:
+        data["host_memory"] = group.host_bytes
     if group.price_usd_per_gpu_hour is not None:
         data["price"] = {
             "usd_per_gpu_hour": group.price_usd_per_gpu_hour,

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from solver.cost.memory.activations import activation_bytes, loss_bytes, saved_per_token
+from solver.cost.memory.items import PHASES
 from solver.cost.memory.options import memory_options
-from solver.cost.memory.peak import PHASES, memory_items
+from solver.cost.memory.peak import memory_items
 from solver.cost.memory.states import state_bytes, weights_of
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.schedule import chunks_in_flight
@@ -25,6 +26,7 @@ MIXTURE = Transformer.model_validate(
     {**WIDTHS, "ffn": 512, "moe": Moe(experts=16, top_k=2, ffn=512)}
 )
 SEQ = 2048
+ON_CARD = np.zeros((1, 1), np.int64)
 
 
 def job(model: Transformer, **fields: object) -> Job:
@@ -175,7 +177,7 @@ def test_zero_stages_shard_optimizer_gradients_weights() -> None:
     stages = split(LLAMA, shapes.pp, shapes.vpp)
     weights = weights_of(job(LLAMA), shapes, stages)
     parameters = weights.held
-    states = state_bytes(job(LLAMA), profile(), weights, shapes, columns(0, 1, 2, 3))
+    states = state_bytes(job(LLAMA), profile(), weights, shapes, columns(0, 1, 2, 3), ON_CARD)
     whole = parameters.dense[0, 0]
     assert np.allclose(states.weights[0, 0], [2 * whole, 2 * whole, 2 * whole, 2 * whole / 8])
     assert np.allclose(states.gradients[0, 0], [4 * whole, 4 * whole, whole / 2, whole / 2])
@@ -188,7 +190,7 @@ def test_experts_are_sharded_over_expert_data_ranks_only() -> None:
     stages = split(MIXTURE, shapes.pp, shapes.vpp)
     weights = weights_of(job(MIXTURE), shapes, stages)
     parameters = weights.held
-    states = state_bytes(job(MIXTURE), profile(), weights, shapes, columns(1))
+    states = state_bytes(job(MIXTURE), profile(), weights, shapes, columns(1), ON_CARD)
     dense, expert = parameters.dense[0, 0], parameters.expert[0, 0]
     assert expert == 8 * 2 * 3 * 1024 * 512
     assert states.optimizer[0, 0, 0] == pytest.approx(12 * (dense / 8 + expert))
@@ -199,10 +201,10 @@ def test_eight_bit_moments_and_the_host() -> None:
     weights = weights_of(job(LLAMA), shapes, split(LLAMA, shapes.pp, shapes.vpp))
     parameters = weights.held
     small = job(LLAMA, recipe=Recipe(moment_bytes=2))
-    optimizer = state_bytes(small, profile(), weights, shapes, columns(1)).optimizer
+    optimizer = state_bytes(small, profile(), weights, shapes, columns(1), ON_CARD).optimizer
     assert optimizer[0, 0, 0] == pytest.approx(6 * parameters.dense[0, 0])
     moved = profile(software={"offloaded_optimizer": True})
-    assert state_bytes(small, moved, weights, shapes, columns(1)).optimizer[0, 0, 0] == 0
+    assert state_bytes(small, moved, weights, shapes, columns(1), ON_CARD).optimizer[0, 0, 0] == 0
 
 
 def test_sharded_master_weights_need_no_copy() -> None:
@@ -210,7 +212,7 @@ def test_sharded_master_weights_need_no_copy() -> None:
     shapes = Shapes.of(dp=8)
     weights = weights_of(job(LLAMA), shapes, split(LLAMA, shapes.pp, shapes.vpp))
     parameters = weights.held
-    states = state_bytes(job(LLAMA), profile("torchtitan"), weights, shapes, columns(3))
+    states = state_bytes(job(LLAMA), profile("torchtitan"), weights, shapes, columns(3), ON_CARD)
     assert (states.weights + states.optimizer)[0, 0, 0] == pytest.approx(
         12 * parameters.dense[0, 0] / 8
     )
