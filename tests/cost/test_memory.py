@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -274,3 +276,56 @@ def test_every_stack_has_options() -> None:
 def test_the_chance_of_running_out(need: float, reclaimable: float, expected: float) -> None:
     """A mean error of 5 % is a deviation of 6.3 %: 100 is 1.77 deviations above 90."""
     assert oom_probability(need, 100.0, 0.05, reclaimable) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [("adamw", 12), ("adamw16", 8), ("adamw8bit", 6.03125), ("lion", 8), ("sgd", 8),
+     ("adafactor", 4)],
+)  # fmt: skip
+def test_recipes_of_optimizers(optimizer: Any, expected: float) -> None:
+    made = job(LLAMA, recipe=Recipe.of(optimizer))
+    weights = weights_of(made, Shapes.of(), split(LLAMA, np.array([1]), np.array([1])))
+    found = state_bytes(made, profile(), weights, Shapes.of(), columns(0), ON_CARD)
+    assert found.optimizer[0, 0, 0] == pytest.approx(expected * weights.held.dense[0, 0])
+
+
+def test_muon_leaves_tables_to_adam() -> None:
+    made = job(LLAMA, recipe=Recipe.of("muon"))
+    weights = weights_of(made, Shapes.of(), split(LLAMA, np.array([1]), np.array([1])))
+    found = state_bytes(made, profile(), weights, Shapes.of(dp=4), columns(0, 1), ON_CARD)
+    tables = 2 * 51_200 * 1024
+    whole = 8 * weights.held.dense[0, 0] + 4 * tables
+    assert found.optimizer[0, 0] == pytest.approx([whole, whole / 4])
+
+
+def test_uneven_and_capped_experts() -> None:
+    """The busiest rank's share scales what routed copies keep; a capacity stands in its place."""
+
+    def kept(**fields: object) -> float:
+        return float(saved_per_token(job(MIXTURE, **fields), profile(), Shapes.of(), "none")[1][0])
+
+    routed = 2 * (2 * 1024 + 6 * 512 + 4)
+    assert kept(expert_imbalance=1.5) - kept() == pytest.approx(routed / 2)
+    assert kept(capacity_factor=1.25) - kept() == pytest.approx(routed / 4)
+    assert kept(capacity_factor=1.25, expert_imbalance=2.0) == kept(capacity_factor=1.25)
+
+
+def test_a_loss_in_parts_holds_one_part() -> None:
+    stages = split(GPT, np.array([1]), np.array([1]))
+    hidden = 6 * SEQ * 1024
+    plain = profile(loss_bytes=6.0, loss_hidden_bytes=6.0)
+    whole = loss_bytes(job(GPT), plain, Shapes.of(), stages)[0, 0]
+    parts = loss_bytes(job(GPT, loss_chunks=8), plain, Shapes.of(), stages)[0, 0]
+    assert parts - hidden == pytest.approx((whole - hidden) / 8)
+
+
+def test_a_prediction_module_keeps_what_it_joins() -> None:
+    predicting = LLAMA.model_copy(update={"mtp_layers": 1})
+    stages = split(LLAMA, np.array([1]), np.array([1]))
+    saved = [saved_per_token(job(LLAMA), profile(), Shapes.of(), "none")]
+    more, plain = (
+        activation_bytes(job(model), profile(), Shapes.of(), stages, saved)[0, 0, 0]
+        for model in (predicting, LLAMA)
+    )
+    assert more - plain == pytest.approx(SEQ * (saved[0][0][0] + 8 * 1024))

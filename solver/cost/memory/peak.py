@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...axes.data import FULL_SHARDING
-from ...job.job import OFFLOADS, Job, Recompute
+from ...job.job import Job, Recompute
 from ..parameters import padded_vocabulary, weight_shapes
 from ..profile import Profile
 from ..shapes import Shapes, Shardings
@@ -30,13 +30,10 @@ from .activations import (
     tokens_per_rank,
 )
 from .items import MemoryItems, Moved, Phase, fixed_bytes
+from .offload import ACTIVATIONS_MOVE, LAYERS_IN_TRANSIT
 from .states import least_states, state_bytes, weights_of
 from .whole import later_gradients, whole_bytes
 
-ACTIVATIONS_MOVE = OFFLOADS.index("optimizer+activations")
-LAYERS_IN_TRANSIT = 2.0
-"""Layers whose kept activations are on the card at once: the one at work and the one on its way
-(double buffering, as Transformer Engine's and PyTorch's offloading do)."""
 REGATHERED = 4.0
 """Gathered input and gradient of a sequence-parallel block, 16 bit, a token and hidden unit."""
 
@@ -99,7 +96,8 @@ def _backward(
     later = later + tokens * (2 * HALF * copies * model.hidden / sp)[:, None]
     part = layer_of(job, profile, shapes)
     mlp = tokens * _largest(stages, part.dense, part.experts)
-    gone = np.stack([tokens * in_mlp[:, None] + (kind == "full") * mlp for kind in kinds], axis=-1)
+    again = np.stack([some | (kind == "full") for kind in kinds], axis=-1)
+    gone = (tokens * in_mlp[:, None])[..., None] + again * mlp[..., None]
     behind = every - gone + later[..., None]
     return Backward(
         every, np.maximum(every, behind), np.stack(freed, axis=-1),
