@@ -28,6 +28,8 @@ class NodeGroup:
         Leaf to spine: down-link over up-link bandwidth; 1 = non-blocking.
     leaf_nodes
         Nodes below one leaf switch (or rail group); None = all nodes below one.
+    host_bytes
+        Memory of one node outside its GPUs; None where it is not known.
     price_usd_per_gpu_hour, price_source, price_date
         Price, where it is from and its date; None and empty where no price was given.
     assumptions
@@ -42,6 +44,7 @@ class NodeGroup:
     inter_bytes_per_s: float
     oversubscription: float = 1.0
     leaf_nodes: int | None = None
+    host_bytes: float | None = None
     price_usd_per_gpu_hour: float | None = None
     price_source: str = ""
     price_date: str = ""
