@@ -29,6 +29,7 @@ def best(cluster: str | dict[str, Any], job: Job, search: Search | None = None, 
 
 
 def level(plan: Plan, axis: str) -> str:
+    assert plan.placement is not None
     return next(placed.level for placed in plan.placement.axes if placed.axis == axis)
 
 
