@@ -15,7 +15,9 @@ from topology.levels import Level, levels
 from topology.units import show_bandwidth
 
 ALL_DRAWN, SOME_DRAWN, ABREAST = 8, 3, 4
-"""Alike parts that are all drawn; else so many of them; parts side by side."""
+"""Alike parts that are all drawn; else so many of them; rows of GPUs."""
+WIDEST = 860
+"""Pixels from which parts go into another row."""
 GPU, GAP, HEAD, PAD = 18, 6, 20, 8
 """Sizes in pixels: side of a GPU, gap, height of a title, padding of a box."""
 LETTER = 6.6
@@ -139,7 +141,8 @@ def _part(group: NodeGroup, sizes: dict[int, Level], bounds: list[int]) -> _Box:
     below = [inner] * shown
     if shown < count:
         below.append(_more(count - shown, "alike"))
-    cut = [tuple(below[n : n + ABREAST]) for n in range(0, len(below), ABREAST)]
+    abreast = max(int((WIDEST + GAP) // (inner.width + GAP)), 1)
+    cut = [tuple(below[n : n + abreast]) for n in range(0, len(below), abreast)]
     return _Box(kind, words, tuple(cut))
 
 
