@@ -25,6 +25,7 @@ from benchmarks._runs import (
     zero_stage,
 )
 from benchmarks._software import software_of
+from benchmarks._tuning import finetune_of
 from solver.cost.memory.options import MemoryOptions, Metric, memory_options
 from solver.cost.memory.peak import MemoryItems, memory_items
 from solver.cost.profile import Profile, load_profile, stacks
@@ -122,9 +123,6 @@ def memory_run(values: Mapping[str, Any]) -> MemoryRun:
     kind = row.text("n_representable", default="yes")
     if kind != "yes":
         raise RefusedError(f"{kind}: Mamba and linear-attention layers are not supported yet")
-    task = row.text("n_task", "task", default="pretrain")
-    if task not in ("pretrain", "sft"):
-        raise RefusedError(f"{task}: training of adapters is not supported yet")
     try:
         return _run(row, peak * GIB or None, "oom" if failed else "ran")
     except InputError as error:
@@ -146,7 +144,13 @@ def _run(given: Row, measured: float | None, outcome: Outcome) -> MemoryRun:
     options_of = named if named in stacks() else fallback_stack(row)
     base = load_profile(options_of if options_of in stacks() else "fsdp1", gpu.id)
     job = job_of(row, base)
-    job = job.model_copy(update={"recipe": recipe_of(row, job, named), "fused_loss": _fused(row)})
+    job = job.model_copy(
+        update={
+            "recipe": recipe_of(row, job, named),
+            "fused_loss": _fused(row),
+            "finetune": finetune_of(row),
+        }
+    )
     shapes = shapes_of(row, job, gpus)
     profile = base.model_copy(
         update={

@@ -64,8 +64,20 @@ def rates(judged: Sequence[Judged]) -> dict[str, float]:
     }
 
 
-def show(judged: Sequence[Judged]) -> dict[str, dict[str, int]]:
-    """Print the confusion matrix; return it."""
+def show_together(judged: Sequence[Judged]) -> dict[str, float]:
+    """Print the matrix and the rates over published rows and field cases together."""
+    click.echo("published rows and field cases together")
+    show(judged, misses=False)
+    found = rates(judged)
+    click.echo(
+        f"together: oom_recall={found['oom_recall']:.1f} false_oom={found['false_oom']:.1f} "
+        f"tight_recall={found['tight_recall']:.1f} n={len(judged)}\n"
+    )
+    return {**found, "n": len(judged)}
+
+
+def show(judged: Sequence[Judged], *, misses: bool = True) -> dict[str, dict[str, int]]:
+    """Print the confusion matrix, and which runs and failures were not told apart; return it."""
     table = {t: {v: 0 for v in VERDICTS} for t in TRUTHS}
     for j in judged:
         table[j.truth][j.verdict] += 1
@@ -73,6 +85,6 @@ def show(judged: Sequence[Judged]) -> dict[str, dict[str, int]]:
     for truth, row in table.items():
         click.echo(f"{truth:<22}" + "".join(f"{n:>15}" for n in row.values()))
     for j in judged:
-        if not j.right:
+        if misses and not j.right:
             click.echo(f"  {j.id:<40}{j.truth} called {j.verdict} at {100 * j.share:.0f} %")
     return {str(t): {str(v): n for v, n in row.items()} for t, row in table.items()}

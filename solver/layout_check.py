@@ -22,6 +22,7 @@ from .search.assemble import judged_plan
 from .search.decision import decide
 from .search.instance import LONGEST_STEP, Instance
 from .search.search import instance_of
+from .search.stage_check import StageChoice, check_stages
 from .search.validate import too_long
 
 _KIND = "|".join(RECOMPUTE)
@@ -43,6 +44,9 @@ class LayoutRequest(BaseModel):
         Sequences in a micro-batch.
     recompute
         Kind for all stages, or ``first/middle/last``.
+    stage_layers, recomputed_layers
+        Layers of each stage, and those of them that are recomputed in full; None spreads layers
+        evenly and recomputes none so.
     order
         Axes, innermost first; one of ``topology.placement.ORDERS``.
     """
@@ -60,6 +64,9 @@ class LayoutRequest(BaseModel):
     micro_batch: Degree = 1
     recompute: Annotated[str, Field(pattern=f"^({_KIND})(/({_KIND})/({_KIND}))?$")] = "none"
     order: Annotated[str, Field(pattern=f"^({'|'.join(ORDERS)})$")] = MEGATRON_ORDER
+
+    stage_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    recomputed_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
 
     def kinds(self) -> tuple[str, str, str]:
         """Return the kind of first, middle and last stages."""
@@ -88,6 +95,8 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     one = np.ones((1, 1), np.int64)
     columns = Shardings(request.zero * one, request.dp_replicate * one, one.astype(bool))
     kinds = instance.cost.kinds
+    if request.stage_layers is not None or request.recomputed_layers is not None:
+        return check_stages(instance, shapes, columns, _stages_of(instance, request))
     # A cost model without a kind treats it as its first: selective is none in the textbook account.
     first, middle, last = (kinds.index(k) if k in kinds else 0 for k in request.kinds())
     tables = instance.cost.tables(shapes, columns)
@@ -96,6 +105,17 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     if decision.step > LONGEST_STEP:
         raise InputError(too_long(problem))
     return judged_plan(instance, tables, choice, decision, 1)
+
+
+def _stages_of(instance: Instance, request: LayoutRequest) -> StageChoice:
+    """Return what a layout says of each stage."""
+    kinds = request.kinds()
+    if len(set(kinds)) > 1:
+        hint = "Write one kind, and recomputed_layers for more on some stages."
+        raise InputError(
+            Problem("--layout", 0, 0, "recompute", "SP108", "differs from stage to stage.", hint)
+        )
+    return StageChoice(request.stage_layers, request.recomputed_layers, kinds[0])
 
 
 def _shape(instance: Instance, request: LayoutRequest, dp: int) -> Shapes:

@@ -55,7 +55,11 @@ class Batch(Output):
 
 
 class StageMemory(Output):
-    """Bytes on one GPU of a stage, by item, against what the card offers."""
+    """Bytes on one GPU of a stage, by item, against what the card offers.
+
+    ``oom_probability`` is the chance of running out by the profile's expected error of a peak;
+    None where no error was measured (the textbook account).
+    """
 
     weights_bytes: float
     gradients_bytes: float
@@ -68,6 +72,7 @@ class StageMemory(Output):
     limit_bytes: float
     usable_bytes: float
     verdict: Verdict
+    oom_probability: float | None = None
 
     @property
     def fill(self) -> float:

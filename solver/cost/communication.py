@@ -64,3 +64,15 @@ def neighbour_seconds(job: Job, machine: Machine, shapes: Shapes) -> tuple[Float
     once = message_bytes(job, shapes) / rates[spanned] + stack.p2p_latency_s
     total = np.where(shapes.pp > 1, 2 * shapes.vpp * once, 0.0)
     return np.where(shapes.vpp > 1, stack.p2p_exposed, stack.p2p_plain_exposed) * total, total
+
+
+def crossing_seconds(job: Job, machine: Machine, shapes: Shapes) -> FloatArray:
+    """Time that a stage waits for a neighbour on other nodes, whatever lies between, exposed.
+
+    As `neighbour_seconds` over the outermost level: what a boundary between node groups takes.
+    """
+    stack = machine.profile.stack
+    rate = levels(machine.group)[-1].bytes_per_s
+    rate = min(rate * stack.fabric_efficiency, machine.group.inter_bytes_per_s)
+    once = message_bytes(job, shapes) / rate + stack.p2p_latency_s
+    return np.asarray(stack.p2p_plain_exposed * 2 * shapes.vpp * once)

@@ -9,7 +9,7 @@ from ..cost.textbook import micro_batches_for_bubble
 from ..job.job import PlanningProblem
 from ..plan import LimitCheck, Plan, Stage
 from .blocks import Column, Facts, Report, Sheet
-from .cells import count, gigabytes, mark
+from .cells import chance, count, gigabytes, mark
 from .header import problem_lines
 from .layouts import layout_text
 from .ledger import checks_data, checks_sheet, measure
@@ -124,6 +124,7 @@ def memory_sheet(plan: Plan) -> Sheet:
         Column("limit_bytes", "limit", gigabytes),
         Column("usable_bytes", "usable", gigabytes),
         Column("verdict", "verdict", align="left"),
+        Column("oom_probability", "P(out)", chance),
     )
     stages = plan.estimate.stages
     worst = plan.estimate.worst_stage

@@ -14,7 +14,8 @@ from ..job.job import MAX_GPUS, RECOMPUTE
 from ..plan import Plan
 
 DEGREES = ("tp", "pp", "vpp", "cp", "ep", "dp", "dp_replicate", "zero", "micro_batch")
-KEYS = (*DEGREES, "recompute", "order")
+PER_STAGE = ("stage_layers", "recomputed_layers")
+KEYS = (*DEGREES, "recompute", "order", *PER_STAGE)
 _SHORT = {"mbs": "micro_batch", "hsdp": "dp_replicate", "replicate": "dp_replicate"}
 _EXAMPLE = "Write e.g. tp=8,pp=4,dp=2,zero=1,micro_batch=1,recompute=full."
 _LONGEST = 1000
@@ -51,12 +52,18 @@ def parse_layout(text: str, where: str = "--layout") -> dict[str, Any]:
         if fault:
             problems.append(Problem(where, 0, 0, name[:40], *fault))
         else:
-            values[key] = value if key in ("recompute", "order") else int(value)
+            values[key] = _value(key, value)
     if not values and not problems:
         problems.append(Problem(where, 0, 0, "", "SP113", "is empty.", _EXAMPLE))
     if problems:
         raise InputError(*problems)
     return values
+
+
+def _value(key: str, text: str) -> Any:
+    if key in PER_STAGE:
+        return tuple(int(count) for count in text.split("/"))
+    return text if key in ("recompute", "order") else int(text)
 
 
 def _fault(key: str, value: str, values: Mapping[str, Any]) -> tuple[str, str, str] | None:
@@ -69,6 +76,10 @@ def _fault(key: str, value: str, values: Mapping[str, Any]) -> tuple[str, str, s
     if key == "order":
         message = f"'{value[:40]}' unknown. Choose {' or '.join(ORDERS)}."
         return None if value in ORDERS else ("SP112", message, did_you_mean(value, ORDERS))
+    if key in PER_STAGE:
+        hint = f"Write one number a stage, e.g. {key}=19/21/21/19."
+        right = re.fullmatch(r"[0-9]{1,5}(/[0-9]{1,5})*", value)
+        return None if right else ("SP114", f"'{value[:40]}' is not understood.", hint)
     return _kind_fault(value) if key == "recompute" else _degree_fault(key, value)
 
 
@@ -94,7 +105,9 @@ def layout_values(plan: Plan) -> dict[str, Any]:
     layout = plan.layout
     values = {key: getattr(layout, key) for key in DEGREES[:-1]}
     values |= {"micro_batch": plan.batch.micro_batch, "recompute": plan.recompute}
-    return {**values, "order": layout.order}
+    stages = {"stage_layers": layout.stage_layers, "recomputed_layers": plan.recomputed_layers}
+    given = {key: counts for key, counts in stages.items() if counts is not None}
+    return {**values, "order": layout.order, **given}
 
 
 def layout_text(plan: Plan) -> str:
@@ -102,5 +115,7 @@ def layout_text(plan: Plan) -> str:
     keep = {"zero", "recompute", "micro_batch", "dp"}
     values = layout_values(plan)
     return ",".join(
-        f"{k}={v}" for k, v in values.items() if k in keep or v not in (1, MEGATRON_ORDER)
+        f"{k}={'/'.join(map(str, v)) if k in PER_STAGE else v}"
+        for k, v in values.items()
+        if k in keep or v not in (1, MEGATRON_ORDER)
     )

@@ -42,6 +42,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "limit_bytes": worst.limit_bytes,
         "usable_bytes": worst.usable_bytes,
         "verdict": estimate.verdict,
+        "oom_probability": worst.oom_probability,
         "bubble_fraction": estimate.bubble_fraction,
         "communication_ratio": estimate.communication_ratio,
         "step_s": estimate.time.step_s,

@@ -11,7 +11,7 @@ from ..job.job import PlanningProblem
 from ..plan import Block as StageBlock
 from ..plan import PlacedAxis, Plan, Result
 from .blocks import Block, Facts, Plain, Report, Sheet
-from .cells import gigabytes, percent
+from .cells import chance, gigabytes, percent
 from .header import dropped_line, problem_lines, solver_line
 from .layouts import layout_text
 from .machine import LEVEL_NAMES
@@ -76,6 +76,9 @@ def _answer(problem: PlanningProblem, result: Result) -> list[Block]:
     blocks.append(_plan_sheet(problem, result.plans, result, "Plans"))
     blocks.append(_legend(problem, result))
     blocks.append(Facts(_why(result.plans[0], result), f"Plan {result.plans[0].rank}"))
+    if result.refined is not None:
+        text = _refined(result.refined, result.plans[0])
+        blocks.append(Facts((("Stage by stage", text),)))
     if result.fastest is not None:
         blocks.append(Facts((("Fastest", _beside(result.fastest, result.plans[0])),)))
     if result.notes:
@@ -158,9 +161,28 @@ def _why(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
         ),
         ("Memory", memory_line(plan)),
         ("Step", step_line(plan)),
+        *layers_lines(plan),
         *links_line(plan),
         *((("Excluded", f"shapes by limit: {dropped}"),) if dropped else ()),
     )
+
+
+def layers_lines(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Write layers and recomputed layers of each stage, where they were chosen one by one."""
+    found = []
+    if plan.layout.stage_layers is not None:
+        found.append(("Layers", "/".join(map(str, plan.layout.stage_layers))))
+    if plan.recomputed_layers is not None:
+        found.append(("Recomputed", f"in full {'/'.join(map(str, plan.recomputed_layers))} layers"))
+    return tuple(found)
+
+
+def _refined(plan: Plan, best: Plan) -> str:
+    """Say what choosing layers stage by stage gains."""
+    step, before = plan.estimate.time.step_s, best.estimate.time.step_s
+    parts = [f"{name.lower()} {text}" for name, text in layers_lines(plan)]
+    gain = f"{show_seconds(step)} a step, {1 - step / before:.2%} less"
+    return f"{', '.join(parts)}; others {plan.recompute}: {gain}"
 
 
 def _beside(plan: Plan, cheapest: Plan) -> str:
@@ -186,7 +208,13 @@ def memory_line(plan: Plan) -> str:
     return (
         f"{total} = {gigabytes(memory.total_bytes)} GB on stage {estimate.worst_stage}; limit "
         f"{show_bytes(memory.limit_bytes)} of {show_bytes(memory.usable_bytes)}: {memory.verdict}"
+        f"{_chance(memory.oom_probability)}"
     )
+
+
+def _chance(probability: float | None) -> str:
+    """Write the chance of running out, where it is known."""
+    return "" if probability is None else f", chance of running out {chance(probability)}"
 
 
 def links_line(plan: Plan) -> tuple[tuple[str, str], ...]:

@@ -15,6 +15,7 @@ from ..cost.tables import CostModel
 from ..cost.textbook_model import Textbook, textbook_search
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem, Search
+from ..job.rules import Rule
 from ..plan import Certificate, Plan, Result
 from .assemble import plan_of
 from .best_first import Clock, Found, Searcher, Tally
@@ -22,6 +23,7 @@ from .cpsat.factory import SolverSettings
 from .decision import Decision
 from .front import complete_front
 from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Goal, Instance
+from .mixed import Mixed, Part, alone
 from .pricing import NEVER, Priced
 from .reasons import fewest_gpus, why_nothing_fits
 from .runners_up import recommended, runners_up
@@ -107,10 +109,31 @@ def solve(
     InputError
         Where the problem contradicts itself or asks what is not supported.
     """
+    settings, clock = SolverSettings(seed, workers), Clock(time_limit_s)
+    top = top or problem.objective.top
+    if len(problem.cluster.groups) > 1:
+        return _solve_mixed(problem, settings, clock, top)
     instance = instance_of(problem)
-    return _Solve(problem, instance, SolverSettings(seed, workers), Clock(time_limit_s)).run(
-        top or problem.objective.top, progress
-    )
+    return _Solve(problem, instance, settings, clock).run(top, progress)
+
+
+def _solve_mixed(
+    problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int
+) -> Result:
+    """Search each node group alone, then pipelines across groups."""
+    parts = []
+    for number, group in enumerate(problem.cluster.groups):
+        one = alone(problem, number)
+        exact = one.search.gpus
+        if exact is not None and exact > group.gpus:  # no plan on this group alone
+            rules = (*one.search.rules, Rule(axis="gpus", relation="=", value=exact))
+            alone_search = one.search.model_copy(update={"gpus": None, "rules": rules})
+            one = replace(one, search=alone_search)
+        instance = instance_of(one)
+        result = _Solve(one, instance, settings, clock).run(top, None, explain=False)
+        parts.append(Part(replace(instance, search=problem.search), result))
+    tolerance = max(part.result.tolerance for part in parts)
+    return Mixed(problem, parts, settings, clock).run(top, tolerance)
 
 
 class _Solve:
@@ -135,7 +158,7 @@ class _Solve:
         else:
             self.profile, self.measured, self.error = "textbook", True, TEXTBOOK_ERROR
 
-    def run(self, top: int, progress: Progress | None) -> Result:
+    def run(self, top: int, progress: Progress | None, explain: bool = True) -> Result:
         """Search, break ties, then the runners-up, the recommendation and the front."""
         found = self.searcher.best(self.rows, self.bounds, NEVER)
         if progress is not None:
@@ -143,7 +166,7 @@ class _Solve:
             progress(self._unit(found.bound), self._unit(value))
         split, freely = self._split(found.best)
         if found.best is None and split is None:
-            return self._nothing(found, freely)
+            return self._nothing(found, freely, explain)
         proved = found.proved and freely.proved
         answers: list[Decision | Split] = [split] if split else []
         if found.best is not None:
@@ -279,17 +302,17 @@ class _Solve:
             gap=gap,
         )
 
-    def _nothing(self, found: Found, freely: Best) -> Result:
+    def _nothing(self, found: Found, freely: Best, explain: bool) -> Result:
         proved = found.proved and freely.proved and not self.clock.over()
         long = self.priced.step_bound > LONGEST_STEP // 2
         for excluded in self.searcher.excluded().values():
             long &= ~excluded
         if long.any():
             raise InputError(too_long(self.problem))
-        settings = self.searcher.settings
-        reasons = why_nothing_fits(self.instance, settings, self.clock) if proved else ()
+        settings, explain = self.searcher.settings, explain and proved
+        reasons = why_nothing_fits(self.instance, settings, self.clock) if explain else ()
         notes: tuple[str, ...] = ()
-        if proved and (fewest := fewest_gpus(self.instance, settings, self.clock)):
+        if explain and (fewest := fewest_gpus(self.instance, settings, self.clock)):
             gpus, nodes, layout = fewest
             notes = (
                 f"{gpus} GPUs ({nodes} nodes) are the fewest of this kind that hold a plan within "

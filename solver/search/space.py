@@ -72,7 +72,7 @@ def build_space(instance: Instance) -> Space:
     return Space(shapes, counts, dropped)
 
 
-def _chosen(search: Search, axis: str, legal: tuple[int, ...]) -> IntArray:
+def chosen(search: Search, axis: str, legal: tuple[int, ...]) -> IntArray:
     """Return the legal degrees that the search's list and rules allow."""
     listed = getattr(search, axis, None)
     kept = legal if listed is None else tuple(d for d in legal if d in set(listed))
@@ -96,13 +96,13 @@ def _degrees(instance: Instance, dropped: dict[str, int]) -> dict[str, IntArray]
     """TP × CP × PP × DP whose product is a considered number of GPUs."""
     job, search, most = instance.job, instance.search, _largest(instance)
     model = job.transformer
-    tp = _chosen(search, "tp", tuple(d for d in tensor.degrees(model) if d <= most))
-    cp = _chosen(search, "cp", context.degrees(job.seq_len, most))
+    tp = chosen(search, "tp", tuple(d for d in tensor.degrees(model) if d <= most))
+    cp = chosen(search, "cp", context.degrees(job.seq_len, most))
     stages = min(model.layers, most)
-    pp = _chosen(search, "pp", tuple(range(1, stages + 1)))
+    pp = chosen(search, "pp", tuple(range(1, stages + 1)))
     if instance.holds("max_stages"):
         pp = pp[_drop(dropped, "max_stages", pp <= instance.limits.max_stages)]
-    dp = _chosen(search, "dp", tuple(d for d in divisors(job.global_batch) if d <= most))
+    dp = chosen(search, "dp", tuple(d for d in divisors(job.global_batch) if d <= most))
     grid = np.meshgrid(tp, cp, pp, dp, indexing="ij")
     flat = dict(zip(("tp", "cp", "pp", "dp"), (g.ravel() for g in grid), strict=True))
     gpus = flat["tp"] * flat["cp"] * flat["pp"] * flat["dp"]
@@ -123,7 +123,7 @@ def _with_batches(
     search = instance.search
     parts: list[dict[str, IntArray]] = []
     sizes = search.micro_batch or micro_batches(instance.job.seq_len)
-    for micro in _chosen(search, "micro_batch", sizes):
+    for micro in chosen(search, "micro_batch", sizes):
         per_pipeline = instance.job.global_batch // base["dp"]
         keep = per_pipeline % micro == 0
         keep &= search.keeps("microbatches", per_pipeline // micro)
@@ -144,7 +144,7 @@ def _with_virtual_stages(
     pp, microbatches = cut["pp"], cut["microbatches"]
     deepest = {-(-model.layers // int(p)) for p in np.unique(pp) if p > 1}
     cuts = sorted({1, *(v for layers in deepest for v in pipeline.interleavings(layers))})
-    for vpp in _chosen(instance.search, "vpp", tuple(cuts)):
+    for vpp in chosen(instance.search, "vpp", tuple(cuts)):
         virtual = np.full_like(pp, vpp)
         legal = interleaves(model.layers, pp, virtual) & stack_fits(model, pp, virtual)
         if vpp > 1:
@@ -167,7 +167,7 @@ def _with_experts(instance: Instance, batched: dict[str, IntArray]) -> Shapes:
     held = -(-gpus // node) * node
     ranks = batched["tp"] * batched["cp"] * batched["dp"]
     parts = []
-    for ep in _chosen(instance.search, "ep", expert.degrees(instance.job.transformer)):
+    for ep in chosen(instance.search, "ep", expert.degrees(instance.job.transformer)):
         keep = ranks % ep == 0
         columns = {name: values[keep] for name, values in batched.items()}
         count = int(keep.sum())

@@ -68,7 +68,7 @@ def best_of(
         if clock.over():
             proved, open_bound = False, min(open_bound, candidate.least)
             break
-        at_most = min((below - 1) // candidate.weight, _longest(candidate))
+        at_most = min((below - 1) // candidate.weight, longest(candidate))
         attempt = best_split(candidate.pipeline, at_most, timed(settings, clock))
         tally.opened += 1
         tally.models += attempt.solved
@@ -82,7 +82,7 @@ def best_of(
     return Best(best, below, min(open_bound, below), proved)
 
 
-def _longest(candidate: Candidate) -> int:
+def longest(candidate: Candidate) -> int:
     """Return the most ticks that deadline and budget leave."""
     pipeline = candidate.pipeline
     first = pipeline.instances[0]

@@ -13,6 +13,7 @@ from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.schedule import chunks_in_flight
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
+from solver.cost.verdict import oom_probability
 from solver.job.job import Job, Recompute
 from solver.job.recipe import Recipe
 from solver.job.transformer import Moe, Transformer
@@ -262,3 +263,12 @@ def test_recomputing_all_holds_one_layer_again() -> None:
 def test_every_stack_has_options() -> None:
     for stack in (*stacks(), "pytorch", "huggingface", "never heard of"):
         assert 0 < memory_options(stack).expected_error < 1
+
+
+@pytest.mark.parametrize(
+    ("need", "reclaimable", "expected"),
+    [(100.0, 0.0, 0.5), (105.0, 5.0, 0.5), (90.0, 0.0, 0.038), (50.0, 0.0, 0.0), (200.0, 0.0, 1.0)],
+)
+def test_the_chance_of_running_out(need: float, reclaimable: float, expected: float) -> None:
+    """A mean error of 5 % is a deviation of 6.3 %: 100 is 1.77 deviations above 90."""
+    assert oom_probability(need, 100.0, 0.05, reclaimable) == pytest.approx(expected, abs=1e-3)
