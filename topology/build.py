@@ -45,6 +45,8 @@ def build_group(spec: GroupSpec) -> NodeGroup:
         inter_bytes_per_s=inter,
         oversubscription=spec.oversubscription,
         leaf_nodes=leaf_nodes,
+        nics_per_node=spec.nics_per_node,
+        rails=spec.rails,
         price_usd_per_gpu_hour=price.usd_per_gpu_hour if price else None,
         price_source=" ".join(filter(None, (price.kind, price.source))) if price else "",
         price_date=price.date if price else "",

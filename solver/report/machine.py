@@ -88,6 +88,8 @@ def _group_data(group: NodeGroup) -> dict[str, Any]:
         "inter_bytes_per_s": group.inter_bytes_per_s,
         "oversubscription": group.oversubscription,
         "leaf_nodes": group.leaf_nodes,
+        "nics_per_node": group.nics_per_node,
+        "rails": group.rails,
         "training_measured": group.gpu.training_measured,
         "levels": [row | {"group": None} for row in _level_rows(group, 0)],
         "assumptions": [
