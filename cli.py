@@ -376,7 +376,7 @@ SEQ_LEN = click.Option(["--seq-len"], type=click.IntRange(1, 10**8), default=409
                        show_default=True, help="Sequence length of the FLOPs.")  # fmt: skip
 WHAT = click.Argument(["what"], type=click.Choice(("problem", "plan")))
 MODEL, CONFIG, GPU, CLUSTER = (click.Argument([n]) for n in ("model", "config", "gpu", "cluster"))
-GRAPHS = ("tree", *FORMATS, "dot", "graphml")
+GRAPHS = ("tree", *FORMATS, "dot", "graphml", "svg")
 SHOW_MODEL = "Show the parameters by block and the FLOPs of an id or a Hugging Face config.json."
 IMPORT = "Turn a Hugging Face config.json into the model section of a problem file."
 FILES = click.Argument(["files"], nargs=-1, required=True)

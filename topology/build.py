@@ -46,6 +46,8 @@ def build_group(spec: GroupSpec) -> NodeGroup:
         oversubscription=spec.oversubscription,
         leaf_nodes=leaf_nodes,
         host_bytes=spec.host_memory,
+        nics_per_node=spec.nics_per_node,
+        rails=spec.rails,
         price_usd_per_gpu_hour=price.usd_per_gpu_hour if price else None,
         price_source=" ".join(filter(None, (price.kind, price.source))) if price else "",
         price_date=price.date if price else "",

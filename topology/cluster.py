@@ -30,6 +30,10 @@ class NodeGroup:
         Nodes below one leaf switch (or rail group); None = all nodes below one.
     host_bytes
         Memory of one node outside its GPUs; None where it is not known.
+    nics_per_node
+        Network adapters of a node, each with an even part of its bandwidth; None = one a GPU.
+    rails
+        Leaf switches that the adapters of a node are spread over, one after the other.
     price_usd_per_gpu_hour, price_source, price_date
         Price, where it is from and its date; None and empty where no price was given.
     assumptions
@@ -45,10 +49,17 @@ class NodeGroup:
     oversubscription: float = 1.0
     leaf_nodes: int | None = None
     host_bytes: float | None = None
+    nics_per_node: int | None = None
+    rails: int = 1
     price_usd_per_gpu_hour: float | None = None
     price_source: str = ""
     price_date: str = ""
     assumptions: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def nics(self) -> int:
+        """Return the adapters of a node."""
+        return self.nics_per_node or self.gpus_per_node
 
     @property
     def gpus(self) -> int:

@@ -41,25 +41,23 @@ def _node_links(group: NodeGroup, g: int) -> Iterator[Link]:
             yield (GPU, g, i), (NVSWITCH, g, i // group.nvlink_domain), nvlink, NVLINK_EDGE_S
 
 
-def _leaf_gpus(group: NodeGroup) -> int:
-    """Return the GPUs below one leaf."""
-    return (group.leaf_nodes or group.nodes) * group.gpus_per_node
-
-
 def _network_links(group: NodeGroup, g: int, *, spine: bool) -> Iterator[Link]:
-    """Yield the links from hosts to the network; a leaf stands for all rails of its nodes.
+    """Yield the links from hosts to the network.
 
     An adapter sits behind the host's PCIe switches, so a GPU gets no more of the network than its
-    host link carries.
+    host link carries. The adapters of a node go to the rails' leaves one after the other.
     """
-    rate, per_leaf = group.inter_bytes_per_s, _leaf_gpus(group)
-    for i in range(group.gpus):
-        yield (HOST, g, i // group.gpus_per_node), (NIC, g, i), rate, NIC_EDGE_S
-        yield (NIC, g, i), (LEAF, g, i // per_leaf), rate, LEAF_EDGE_S
+    nics, rails, per_leaf = group.nics, group.rails, group.leaf_nodes or group.nodes
+    rate = group.inter_bytes_per_s * group.gpus_per_node / nics
+    for i in range(group.nodes * nics):
+        node = i // nics
+        leaf = node // per_leaf * rails + i % nics % rails
+        yield (HOST, g, node), (NIC, g, i), rate, NIC_EDGE_S
+        yield (NIC, g, i), (LEAF, g, leaf), rate, LEAF_EDGE_S
     if spine:
-        for leaf in range(-(-group.gpus // per_leaf)):
-            up = per_leaf * rate / group.oversubscription
-            yield (LEAF, g, leaf), (SPINE, 0, 0), up, SPINE_EDGE_S
+        up = per_leaf * group.gpus_per_node * group.inter_bytes_per_s
+        for leaf in range(-(-group.nodes // per_leaf) * rails):
+            yield (LEAF, g, leaf), (SPINE, 0, 0), up / group.oversubscription / rails, SPINE_EDGE_S
 
 
 def build_graph(cluster: Cluster) -> nx.Graph[Vertex]:
@@ -68,7 +66,7 @@ def build_graph(cluster: Cluster) -> nx.Graph[Vertex]:
     Several groups meet at the spine. For drawing, exporting and checking; the planner itself works
     on `topology.levels`, whose graph does not grow with the cluster.
     """
-    leaves = sum(-(-group.gpus // _leaf_gpus(group)) for group in cluster.groups)
+    leaves = sum(-(-group.nodes // (group.leaf_nodes or group.nodes)) for group in cluster.groups)
     graph: nx.Graph[Vertex] = nx.Graph(name=cluster.name)
     for g, group in enumerate(cluster.groups):
         _add(graph, _node_links(group, g))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass
+from math import gcd
 from typing import TypeAlias
 
 import numpy as np
@@ -89,12 +90,15 @@ def unit_group(group: NodeGroup) -> NodeGroup:
         # A rack whose trays hang on several leaves counts as one leaf: NVLink joins them anyway.
         per_leaf = trays * min(2, -(-leaf_nodes * group.gpus_per_node // domain))
         leaves = min(2, -(-group.gpus // max(domain, leaf_nodes * group.gpus_per_node)))
+    nics = max(per_node * group.nics // group.gpus_per_node, 1)
     return dataclasses.replace(
         group,
         nodes=per_leaf * leaves,
         gpus_per_node=per_node,
         nvlink_domain=in_domain,
         leaf_nodes=per_leaf,
+        nics_per_node=None if group.nics_per_node is None else nics,
+        rails=gcd(group.rails, nics),
         assumptions=(),
     )
 
@@ -161,7 +165,7 @@ def spanned_level(
     result = np.full(np.broadcast_shapes(block.shape, used.shape), len(held) - 1, np.int64)
     for index in range(len(held) - 2, -1, -1):
         fits = (block <= held[index].gpus) & (held[index].gpus % block == 0)
-        fits |= used <= held[index].gpus
+        fits = fits | (used <= held[index].gpus)
         result = np.where(fits | (ranks == 1), index, result)
     return np.asarray(np.where(ranks == 1, 0, result), np.int64)
 

@@ -102,6 +102,10 @@ class GroupSpec(BaseModel):
         Leaf to spine, 1 to 100; default 1 (non-blocking).
     leaf_nodes
         Nodes below one leaf switch; default: all.
+    nics_per_node
+        Network adapters of a node; default: one a GPU.
+    rails
+        Leaf switches that the adapters of a node are spread over; default 1.
     usable_memory
         What the driver shows, e.g. ``81559MiB``; default: the GPU's known figure.
     host_memory
@@ -122,6 +126,8 @@ class GroupSpec(BaseModel):
     nvlink_domain: int | None = None
     oversubscription: float = 1.0
     leaf_nodes: int | None = None
+    nics_per_node: int | None = None
+    rails: int = 1
     usable_memory: int | None = None
     host_memory: int | None = None
     price: Price | None = None
@@ -160,6 +166,16 @@ class GroupSpec(BaseModel):
     @classmethod
     def _leaf(cls, value: Any) -> int | None:
         return None if value is None else whole(value, "nodes below a leaf", 1, MOST_NODES)
+
+    @field_validator("nics_per_node", mode="before")
+    @classmethod
+    def _adapters(cls, value: Any) -> int | None:
+        return None if value is None else whole(value, "adapters of a node", 1, MOST_GPUS_PER_NODE)
+
+    @field_validator("rails", mode="before")
+    @classmethod
+    def _rails(cls, value: Any) -> int:
+        return whole(value, "rails", 1, MOST_GPUS_PER_NODE)
 
     @field_validator("intra", mode="before")
     @classmethod
@@ -203,6 +219,10 @@ class GroupSpec(BaseModel):
         check_domain(self.nvlink_domain, per_node, nodes * per_node)
         if self.leaf_nodes is not None and self.leaf_nodes > nodes:
             msg = f"leaf_nodes {self.leaf_nodes:,} exceeds the {nodes:,} nodes; leave it out."
+            raise ValueError(msg)
+        adapters = self.nics_per_node or per_node
+        if adapters % self.rails:
+            msg = f"rails {self.rails} do not divide a node's {adapters} adapters; write a divisor."
             raise ValueError(msg)
         # Four times leaves room for a memory variant, not for a slip between MiB and GiB.
         if self.usable_memory is not None and not (

@@ -93,6 +93,8 @@ def _group(group: NodeGroup) -> dict[str, Any]:
         "nvlink_domain": group.nvlink_domain,
         "oversubscription": group.oversubscription,
         "leaf_nodes": group.leaf_nodes,
+        "nics_per_node": group.nics_per_node,
+        "rails": group.rails,
         "usable_memory": group.gpu.usable_bytes,
     }
     if group.host_bytes is not None:

@@ -162,6 +162,7 @@ def _extend(row: _Row, line: str, columns: int) -> None:
 
 def _aligned(matrix: _Matrix, header: list[str]) -> _Matrix:
     """Settle which column is which, and bring every row to it."""
+    header = [re.sub(r"^GPU0+(?=\d)", "GPU", name) for name in header]
     listed = [int(name[3:]) for name in header if re.fullmatch(r"GPU\d{1,4}", name)]
     listed = [gpu for gpu in dict.fromkeys(listed) if gpu < MOST_GPUS]
     matrix.gpus = listed + [gpu for gpu in matrix.rows if gpu not in listed]

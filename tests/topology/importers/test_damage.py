@@ -141,3 +141,8 @@ def test_pictures(raw: bytes) -> None:
 def test_the_model_of_the_file_is_taken() -> None:
     listed = "GPU 0: NVIDIA H200 (UUID: GPU-1)\n" + MATRIX
     assert load_bytes(listed.encode(), "t").gpu == "NVIDIA H200"
+
+
+def test_a_header_with_leading_zeros_names_the_same_columns() -> None:
+    text = "\tGPU0\tGPUGPU01\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n"
+    assert load_bytes(text.encode(), "topo", gpu="a100").links == {"NV4": 1}
