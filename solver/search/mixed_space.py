@@ -22,15 +22,13 @@ from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages
 from ..cost.ticks import TICK_S, FloatArray, IntArray
 from ..degrees import BoolArray, divisors
 from .instance import LONGEST_STEP, Instance
+from .ranking import USD_UNITS
 from .space import chosen, micro_batches
 from .stagewise import MOST_STAGES, Pipeline
 from .uneven import Candidate, valid_columns
 
 MOST_GROUPS = 3
 """Kinds of nodes that one pipeline runs over."""
-
-USD_UNITS = 10**6
-"""Prices count in millionths of a dollar an hour."""
 
 ROUNDING = 1e-9
 """Relative error of the floats that bounds are made of."""
