@@ -197,6 +197,8 @@ class Calibrated:
         added = {"none": 0.0 * repeated, "selective": selective, "full": repeated}
         repeats = np.array([float(kind == "full") for kind in kinds])
         axes = AXES if self.profile.software.sequence_parallel else REDUCED
+        if self.profile.software.cp_comm == "all_to_all":
+            axes = {**axes, "cp": context.BACKWARD_HEADS}
         exposed, total = (
             {
                 axis: passes * summed(axis, which)[..., None]

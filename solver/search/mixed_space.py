@@ -83,6 +83,8 @@ def _cores(instances: Sequence[Instance]) -> _Cores:
     keep &= gpus % np.maximum(flat["ep"] * flat["etp"], 1) == 0
     keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
     keep &= job.global_batch % (flat["dp"] * flat["micro_batch"]) == 0
+    if search.cp_comm == "all_to_all":
+        keep &= context.splits_heads(model, flat["tp"], flat["cp"])
     keep &= bool(data.stages(search))
     flat = {name: values[keep] for name, values in flat.items()}
     gpus, one = gpus[keep], np.ones(int(keep.sum()), np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from .splits import Splits
 from .stagewise import Split
 from .uneven import Best
 from .validate import chooses_stages, too_long, validate
+from .variants import merged, variants_of
 
 Progress = Callable[[float | None, float | None], None]
 """Called with the certified bound and the best value so far, in seconds or USD."""
@@ -50,7 +52,11 @@ TEXTBOOK_ERROR = 0.25
 def profile_of(problem: PlanningProblem) -> Profile:
     """Return the profile that a problem names, or its framework's default."""
     stack = problem.account.profile or FRAMEWORK_STACK[problem.framework]
-    return load_profile(stack, problem.cluster.group.gpu.id)
+    profile, search = load_profile(stack, problem.cluster.group.gpu.id), problem.search
+    chosen: dict[str, Any] = {"cp_comm": search.cp_comm}
+    if search.recompute_modules is not None:
+        chosen["recompute_modules"] = search.recompute_modules
+    return profile.model_copy(update={"software": profile.software.model_copy(update=chosen)})
 
 
 def instance_of(
@@ -111,10 +117,17 @@ def solve(
     """
     settings, clock = SolverSettings(seed, workers), Clock(time_limit_s)
     top = top or problem.objective.top
+    results = [_solve_one(one, settings, clock, top, progress) for one in variants_of(problem)]
+    return results[0] if len(results) == 1 else merged(problem, results, top)
+
+
+def _solve_one(
+    problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int,
+    progress: Progress | None,
+) -> Result:  # fmt: skip
     if len(problem.cluster.groups) > 1:
         return _solve_mixed(problem, settings, clock, top)
-    instance = instance_of(problem)
-    return _Solve(problem, instance, settings, clock).run(top, progress)
+    return _Solve(problem, instance_of(problem), settings, clock).run(top, progress)
 
 
 def _solve_mixed(
