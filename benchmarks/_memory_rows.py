@@ -26,8 +26,9 @@ from benchmarks._runs import (
 )
 from benchmarks._software import software_of
 from benchmarks._tuning import finetune_of
+from solver.cost.memory.items import MemoryItems
 from solver.cost.memory.options import MemoryOptions, Metric, memory_options
-from solver.cost.memory.peak import MemoryItems, memory_items
+from solver.cost.memory.peak import memory_items
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import Stages, place

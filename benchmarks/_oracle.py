@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks._rows import RefusedError, Row
 from solver.cost.memory.activations import saved_per_token, tokens_per_rank
+from solver.cost.memory.items import PHASES
 from solver.cost.memory.options import Implementation, memory_options
-from solver.cost.memory.peak import PHASES, memory_items
+from solver.cost.memory.peak import memory_items
 from solver.cost.profile import Profile, load_profile
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import Stages, split
@@ -78,7 +79,8 @@ def oracle_run(values: Mapping[str, Any]) -> OracleRun:
     if recompute not in ("none", "full"):
         raise RefusedError(f"ac {recompute[:40]!r} is not known")
     job = _job(row, mode, shapes)
-    stages = split(job.transformer, shapes.pp, shapes.vpp)
+    number = row.count("stage", default=0, least=0)
+    stages, stage = _class_of(number, split(job.transformer, shapes.pp, shapes.vpp))
     degrees = "x".join(f"{n}{v}" for n, v in shapes.row(0).items() if v > 1 and n in DEGREES)
     return OracleRun(
         label=f"{row.text('model')[:20]} {_implementation(row)} {recompute} {mode} {degrees}",
@@ -88,7 +90,7 @@ def oracle_run(values: Mapping[str, Any]) -> OracleRun:
         profile=_profile(row, mode),
         shapes=shapes,
         stages=stages,
-        stage=_class_of(row.count("stage", default=0, least=0), stages),
+        stage=stage,
         shardings=Shardings(zero * one, one, one.astype(bool)),
         kind="full" if recompute == "full" else "none",
     )
@@ -112,12 +114,15 @@ def _shapes(row: Row, mode: str) -> Shapes:
     )
 
 
-def _class_of(stage: int, stages: Stages) -> int:
-    """Return the class that a stage falls into; stands for it only at its earliest stage."""
-    found = np.flatnonzero((stages.count[0] > 0) & (stages.index[0] == stage))
+def _class_of(stage: int, stages: Stages) -> tuple[Stages, int]:
+    """Return the class that a stage falls into, put where the stage is."""
+    first = stages.index[0]
+    found = np.flatnonzero((first <= stage) & (stage < first + stages.count[0]))
     if not len(found):
-        raise RefusedError(f"stage {stage} is not the earliest of its kind")
-    return int(found[0])
+        raise RefusedError(f"there is no stage {stage}")
+    index = stages.index.copy()
+    index[0, found[0]] = stage
+    return replace(stages, index=index), int(found[0])
 
 
 def _job(row: Row, mode: str, shapes: Shapes) -> Job:

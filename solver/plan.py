@@ -58,7 +58,8 @@ class StageMemory(Output):
     """Bytes on one GPU of a stage, by item, against what the card offers.
 
     ``oom_probability`` is the chance of running out by the profile's expected error of a peak;
-    None where no error was measured (the textbook account).
+    None where no error was measured (the textbook account). ``host_bytes`` is what the GPU's rank
+    keeps in its node's memory.
     """
 
     weights_bytes: float
@@ -73,6 +74,7 @@ class StageMemory(Output):
     usable_bytes: float
     verdict: Verdict
     oom_probability: float | None = None
+    host_bytes: float = 0.0
 
     @property
     def fill(self) -> float:
@@ -128,7 +130,10 @@ class StepTime(Output):
 
 
 class Estimate(Output):
-    """Memory and time of one plan."""
+    """Memory and time of one plan.
+
+    ``host_bytes_per_node`` is what a node full of the stage that keeps most there must have.
+    """
 
     stages: tuple[Stage, ...]
     time: StepTime
@@ -138,6 +143,7 @@ class Estimate(Output):
     bubble_fraction: float
     communication_ratio: float
     communication_metric: Literal["exposed", "total"]
+    host_bytes_per_node: float = 0.0
 
 
 class Cost(Output):

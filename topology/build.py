@@ -45,6 +45,7 @@ def build_group(spec: GroupSpec) -> NodeGroup:
         inter_bytes_per_s=inter,
         oversubscription=spec.oversubscription,
         leaf_nodes=leaf_nodes,
+        host_bytes=spec.host_memory,
         nics_per_node=spec.nics_per_node,
         rails=spec.rails or 1,
         pcie_switch_gpus=spec.pcie_switch_gpus or 1,

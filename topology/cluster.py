@@ -28,6 +28,8 @@ class NodeGroup:
         Leaf to spine: down-link over up-link bandwidth; 1 = non-blocking.
     leaf_nodes
         Nodes below one leaf switch (or rail group); None = all nodes below one.
+    host_bytes
+        Memory of one node outside its GPUs; None where it is not known.
     nics_per_node
         Network adapters of a node, each with an even part of its bandwidth; None = one a GPU.
     rails
@@ -50,6 +52,7 @@ class NodeGroup:
     inter_bytes_per_s: float
     oversubscription: float = 1.0
     leaf_nodes: int | None = None
+    host_bytes: float | None = None
     nics_per_node: int | None = None
     rails: int = 1
     pcie_switch_gpus: int = 1

@@ -129,6 +129,8 @@ class GroupSpec(BaseModel):
         GPUs behind one PCIe switch, whose up-link they share; default 1.
     usable_memory
         What the driver shows, e.g. ``81559MiB``; default: the GPU's known figure.
+    host_memory
+        Memory of one node outside its GPUs, e.g. ``2TB``; not limited where left out.
     price
         USD per GPU-hour, `Price`, or ``catalogue`` for a system's listed price; no default.
     """
@@ -149,6 +151,7 @@ class GroupSpec(BaseModel):
     rails: int | None = None
     pcie_switch_gpus: int | None = None
     usable_memory: int | None = None
+    host_memory: int | None = None
     price: Price | None = None
 
     @model_validator(mode="before")
@@ -177,7 +180,7 @@ class GroupSpec(BaseModel):
     def _inter(cls, value: Any) -> tuple[str, float] | None:
         return None if value is None else inter_rate(value)
 
-    @field_validator("usable_memory", mode="before")
+    @field_validator("usable_memory", "host_memory", mode="before")
     @classmethod
     def _usable(cls, value: Any) -> int | None:
         return None if value is None else parse_bytes(value)

@@ -121,6 +121,21 @@ class ScaledSwiGlu(torch.autograd.Function):
         return tuple(torch.empty_like(t) for t in ctx.saved_tensors)
 
 
+class Balanced(torch.autograd.Function):
+    """Routing weights that carry the gradient of a loss on the balance of experts."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, balance: Tensor) -> Tensor:
+        """Keep the loss."""
+        ctx.save_for_backward(balance)
+        return weights.view_as(weights)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """Hand on the gradient, and one of the loss."""
+        return grad, torch.ones_like(ctx.saved_tensors[0])
+
+
 class Permuted(torch.autograd.Function):
     """Copies of tokens in the order of their experts."""
 

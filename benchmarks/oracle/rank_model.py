@@ -13,6 +13,7 @@ from benchmarks.oracle.config import Config
 from benchmarks.oracle.kernels import FlashAttention, FusedNorm, FusedRotary
 from benchmarks.oracle.rank_kernels import (
     AllToAll,
+    Balanced,
     ColumnLinear,
     PackedSwiGlu,
     Permuted,
@@ -119,8 +120,12 @@ class Layer(nn.Module):
     def _mixture(self, x: Tensor) -> Tensor:
         """Route, exchange, transform, exchange back, add up; every expert gets the same share."""
         config = self.config
-        scores = functional.softmax(functional.linear(x, self.router.detach()).float(), dim=-1)
-        weights, chosen = scores.topk(config.top_k, dim=-1)
+        logits = ColumnLinear.apply(x, self.router, 1).float()
+        weights, chosen = functional.softmax(logits, dim=-1).topk(config.top_k, dim=-1)
+        routed = torch.zeros_like(logits, dtype=torch.bool).scatter(1, chosen, True)
+        balance = (functional.softmax(logits, dim=-1) * routed).mean()
+        del logits
+        weights = Balanced.apply(weights, balance)
         order = chosen.flatten()
         rows = AllToAll.apply(Permuted.apply(x, order, config.top_k))
         scale = weights.flatten()[order]

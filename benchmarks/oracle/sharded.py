@@ -98,11 +98,12 @@ class Mixture(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
-        shape = (config.experts, config.hidden, config.moe_ffn)
+        # Two dimensions, so that ranks beyond the number of experts have a share of the rows.
+        shape = (config.experts * config.hidden, config.moe_ffn)
         self.router = nn.Linear(config.hidden, config.experts, bias=False)
         self.gate = nn.Parameter(torch.empty(shape))
         self.up = nn.Parameter(torch.empty(shape))
-        self.down = nn.Parameter(torch.empty((config.experts, config.moe_ffn, config.hidden)))
+        self.down = nn.Parameter(torch.empty((config.experts * config.moe_ffn, config.hidden)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Route, transform, and add up."""
@@ -113,9 +114,11 @@ class Mixture(nn.Module):
         order = chosen.flatten()
         rows = flat.repeat_interleave(config.top_k, 0)[order]
         rows = rows.view(config.experts, -1, config.hidden)
-        inner = FusedSwiGlu.apply(torch.bmm(rows, self.gate), torch.bmm(rows, self.up))
+        gate, up = (w.view(config.experts, config.hidden, -1) for w in (self.gate, self.up))
+        inner = FusedSwiGlu.apply(torch.bmm(rows, gate), torch.bmm(rows, up))
         scale = weights.flatten()[order].to(x.dtype).view(config.experts, -1, 1)
-        out = torch.bmm(Scaled.apply(inner, scale), self.down).flatten(0, 1)
+        down = self.down.view(config.experts, config.moe_ffn, -1)
+        out = torch.bmm(Scaled.apply(inner, scale), down).flatten(0, 1)
         return out[order].view(-1, config.top_k, config.hidden).sum(1).view_as(x)
 
 

@@ -11,14 +11,22 @@ from topology.cluster import NodeGroup
 
 from ..axes import context, expert, tensor
 from ..degrees import distinct
-from ..job.job import RECOMPUTE, Job, Limits, Recompute, Search
+from ..job.job import OFFLOADS, RECOMPUTE, Job, Limits, Recompute, Search
 from ..plan import Estimate
 from .communication import neighbour_seconds
 from .data_parallel import DataTraffic, Passes, data_traffic
 from .frozen import layers_with_backward
 from .layer import LayerTimes, Part, layer_times
 from .machine import Machine
-from .memory.peak import MemoryItems, least_bytes, memory_items
+from .memory.items import MemoryItems
+from .memory.offload import (
+    ACTIVATIONS_MOVE,
+    OPTIMIZER_MOVES,
+    host_traffic,
+    moved_activations,
+    update_seconds,
+)
+from .memory.peak import least_bytes, memory_items
 from .memory.states import weights_of
 from .parameters import Held, trained
 from .profile import Profile
@@ -119,6 +127,10 @@ class Calibrated:
         self.machine = Machine(group, profile)
         self.kinds: tuple[Recompute, ...] = tuple(k for k in RECOMPUTE if k in search.recompute)
         self.usable_bytes = float(group.gpu.usable_bytes)
+        self.offload = OFFLOADS.index(search.offload)
+        node = group.host_bytes
+        self.host_bytes = None if node is None else node / group.gpus_per_node
+        """A GPU's share of its node's memory; None where that is not known."""
 
     @property
     def places(self) -> bool:
@@ -228,8 +240,9 @@ class Calibrated:
         whole = (parameters.dense + parameters.expert)[:, :, None]
         moved = stack.optimizer_bytes * owned + stack.parameter_update_bytes * whole
         seconds = moved / self.machine.hbm_bytes_per_s
-        if self.profile.software.offloaded_optimizer:
-            seconds = seconds + stack.offloaded_parameter_s * owned
+        if self.profile.software.offloaded_optimizer or self.offload >= OPTIMIZER_MOVES:
+            link = self.group.gpu.pcie_bytes_per_s
+            seconds = seconds + owned * update_seconds(self.job, link, stack.offloaded_parameter_s)
         return np.asarray(seconds * self.slowdown(shapes)[:, None, None])
 
     def fill(self, shapes: Shapes) -> IntArray:
@@ -263,7 +276,7 @@ class Calibrated:
         parameters = trained(self.job, shapes, stages)
         update = self._update(parameters, shapes, spread)[..., 0]
         tail = grains(np.where(stages.count > 0, update + self.step_overhead(shapes)[:, None], 0.0))
-        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds)
+        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds, self.offload)
         memory = mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
         if balanced:
             plain = (shapes.vpp == 1)[:, None]
@@ -281,7 +294,7 @@ class Calibrated:
     def _least_of_any_stage(self, shapes: Shapes) -> IntArray:
         """Bound the memory of the stage with most layers, wherever it is, MiB; shape (N,)."""
         stages = fullest_stage(self.job.transformer, shapes.pp)
-        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds)
+        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds, self.offload)
         alone = shapes.pp == 1
         return mebibytes(np.where(alone, need[:, FIRST], need[:, [FIRST, HEAVY]].min(axis=-1)))
 
@@ -316,7 +329,7 @@ class Calibrated:
         seconds = Seconds(
             figures.microbatch,
             figures.tail,
-            figures.items.total(),
+            figures.items.need(self.host_bytes),
             figures.sent(self.limits.comm_metric, (row, busiest)),
             shapes.microbatches * compute[row, busiest],
             busiest,
@@ -328,10 +341,27 @@ class Calibrated:
     def figures(self, shapes: Shapes, stages: Stages, columns: Shardings) -> Figures:
         """Price every stage class, recomputation and sharding, before rounding."""
         times, traffic, update = self._priced(shapes, stages, columns)
+        times = self._with_host(times, shapes, stages)
         tail = traffic.step_exposed + update[:, :, None, :]
         tail = tail + self.step_overhead(shapes)[:, None, None, None]
-        items = memory_items(self.job, self.profile, shapes, stages, columns, self.kinds)
+        items = memory_items(
+            self.job, self.profile, shapes, stages, columns, self.kinds, self.offload
+        )
         return Figures(shapes, times, traffic, update, tail, items)
+
+    def _with_host(self, times: StageTimes, shapes: Shapes, stages: Stages) -> StageTimes:
+        """Add what copies of activations to the host and back take."""
+        if self.offload < ACTIVATIONS_MOVE:
+            return times
+        moved = moved_activations(self.job, self.profile, shapes, stages, self.kinds)
+        forward = times.forward[..., None]
+        backward = times.backward[..., None] + times.recompute
+        host = host_traffic(moved, self.group.gpu.pcie_bytes_per_s, forward, backward)
+        exposed, total = (
+            {**times.exposed, "host": host.exposed},
+            {**times.total, "host": host.total},
+        )
+        return replace(times, exposed=exposed, total=total)
 
     def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
         """Itemise one complete choice."""

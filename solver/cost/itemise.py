@@ -80,6 +80,15 @@ def itemise(slots: Sequence[Slot], totals: Totals) -> Estimate:
         bubble_fraction=float(bubble_fraction(shapes.pp, shapes.vpp, shapes.microbatches)[0]),
         communication_ratio=totals.sent / totals.compute,
         communication_metric=slots[0].model.limits.comm_metric,
+        host_bytes_per_node=_host(slots, stages, int(shapes.gpus[0])),
+    )
+
+
+def _host(slots: Sequence[Slot], stages: Sequence[Stage], gpus: int) -> float:
+    """Return what the fullest node keeps outside its GPUs."""
+    return max(
+        stage.memory.host_bytes * min(slot.model.group.gpus_per_node, gpus)
+        for slot, stage in zip(slots, stages, strict=True)
     )
 
 
@@ -119,6 +128,7 @@ def _stage(slot: Slot) -> Stage:
             limit_bytes=limit,
             usable_bytes=model.usable_bytes,
             verdict=verdict(np.ceil(total / MIB) * MIB, limit, model.usable_bytes, reclaimable),
+            host_bytes=slot.pick(items.host),
             oom_probability=oom_probability(
                 total, model.usable_bytes, model.profile.memory.expected_error, reclaimable
             ),

@@ -195,7 +195,7 @@ class _Rounded:
             "tail": grains(np.broadcast_to(figures.tail, full)),
             "sent": grains(np.broadcast_to(sent, full)),
             "compute": np.broadcast_to(grains(once)[..., None, None], full),
-            "memory": mebibytes(np.broadcast_to(figures.items.total(), full)),
+            "memory": mebibytes(np.broadcast_to(figures.items.need(model.host_bytes), full)),
         }
         return _Rounded((model, figures, stages), numbers)
 

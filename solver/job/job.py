@@ -26,6 +26,12 @@ MAX_GPUS = 1_000_000
 MAX_DEADLINE_S = 3.2e9  # a century
 MAX_USD = 1e15
 MAX_TOP = 100
+MAX_CHUNKS = 1_000_000
+MAX_IMBALANCE = 1000.0
+
+Offload = Literal["none", "optimizer", "optimizer+activations"]
+OFFLOADS: tuple[Offload, ...] = ("none", "optimizer", "optimizer+activations")
+"""What lives on the host; each takes in the ones before it."""
 
 Recompute = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
@@ -56,6 +62,12 @@ class Job(Frozen):
         ``flash`` never stores the score matrix, ``unfused`` does.
     fused_loss
         The loss is computed without holding all logits.
+    loss_chunks
+        The head and the loss run over so many parts of the tokens, one after the other.
+    expert_imbalance
+        Routed tokens of the busiest rank over the mean.
+    capacity_factor
+        Each expert computes so many times its mean share, padded or cut; None drops no token.
     finetune
         What is trained, where that is not the whole model.
     """
@@ -67,6 +79,9 @@ class Job(Frozen):
     recipe: Recipe = Recipe()
     attention: Literal["flash", "unfused"] = "flash"
     fused_loss: bool = False
+    loss_chunks: int = Field(default=1, ge=1, le=MAX_CHUNKS)
+    expert_imbalance: float = Field(default=1.0, ge=1, le=MAX_IMBALANCE)
+    capacity_factor: float | None = Field(default=None, gt=0, le=MAX_IMBALANCE)
     finetune: Finetune | None = None
 
     @model_validator(mode="after")
@@ -80,6 +95,11 @@ class Job(Frozen):
         if self.trainable < 1:
             raise ValueError("finetune freezes every parameter: nothing is left to train")
         return self
+
+    @property
+    def routed(self) -> float:
+        """Routed tokens that the busiest rank holds, over the mean without a capacity."""
+        return self.expert_imbalance if self.capacity_factor is None else self.capacity_factor
 
     @property
     def trainable(self) -> int:
@@ -140,7 +160,7 @@ class Search(Frozen):
 
     Attributes
     ----------
-    tp, pp, vpp, cp, ep, zero, micro_batch
+    tp, pp, vpp, cp, ep, etp, zero, micro_batch
         Allowed values, ascending.
     recompute
         Allowed kinds.
@@ -157,6 +177,9 @@ class Search(Frozen):
     stages
         ``even`` spreads layers by rule; ``refine`` also chooses layers and recomputed layers stage
         by stage for the best plan; ``free`` does so for every layout.
+    offload
+        What lives in the nodes' memory in every plan: nothing, the optimizer's states, or kept
+        activations as well.
     """
 
     tp: tuple[int, ...] | None = None
@@ -164,6 +187,7 @@ class Search(Frozen):
     vpp: tuple[int, ...] | None = None
     cp: tuple[int, ...] | None = None
     ep: tuple[int, ...] | None = None
+    etp: tuple[int, ...] | None = None
     zero: tuple[int, ...] | None = None
     micro_batch: tuple[int, ...] | None = None
     recompute: tuple[Recompute, ...] = RECOMPUTE
@@ -173,6 +197,13 @@ class Search(Frozen):
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     rules: tuple[Rule, ...] = ()
     stages: Literal["even", "refine", "free"] = "refine"
+    offload: Offload = "none"
+
+    def allows(self, axis: str, degrees: IntArray) -> BoolArray:
+        """Mark the degrees of an axis that its list and its rules allow."""
+        listed = getattr(self, axis)
+        inside = np.isin(degrees, listed) if listed is not None else np.ones(degrees.shape, bool)
+        return np.asarray(inside & self.keeps(axis, degrees))
 
     def keeps(self, axis: str, degrees: IntArray) -> BoolArray:
         """Mark the degrees of an axis that its rules allow."""

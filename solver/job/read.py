@@ -225,13 +225,8 @@ def _assemble(
     spec: ProblemSpec, model: Transformer, cluster: Cluster, sequences: int, source: Source
 ) -> PlanningProblem:
     training = spec.training
-    recipe = Recipe.model_validate(
-        {
-            "precision": training.precision,
-            "optimizer": training.optimizer,
-            "grad_bytes": GRAD_BYTES[training.grad_dtype],
-        }
-    )
+    optimizer, precision = training.optimizer, training.precision
+    recipe = Recipe.of(optimizer, precision, GRAD_BYTES[training.grad_dtype])
     job = Job(
         transformer=model,
         seq_len=training.seq_len,
@@ -240,6 +235,9 @@ def _assemble(
         recipe=recipe,
         attention="flash" if training.flash_attention else "unfused",
         fused_loss=training.fused_loss,
+        loss_chunks=training.loss_chunks,
+        expert_imbalance=training.expert_imbalance,
+        capacity_factor=training.capacity_factor,
         finetune=None if spec.finetune is None else _finetune(spec.finetune),
     )
     wanted = spec.limits or LimitsSpec()
@@ -253,7 +251,7 @@ def _assemble(
     looked = spec.search or SearchSpec()
     search = Search.model_validate(
         {
-            **looked.model_dump(exclude={"offload", "allow", *RULE_FIELDS}),
+            **looked.model_dump(exclude={"allow", *RULE_FIELDS}),
             "rules": tuple(rule for name in RULE_FIELDS for rule in getattr(looked, name)),
         }
     )

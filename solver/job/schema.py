@@ -24,8 +24,19 @@ from .fields import (
     several,
 )
 from .finetune import BASE_BITS, FROZEN_PARTS, LORA_TARGETS, MAX_FROZEN_LAYERS, MAX_RANK
-from .job import MAX_DEADLINE_S, MAX_GPUS, MAX_RUN_TOKENS, MAX_TOP, MAX_USD, RECOMPUTE, Frozen
-from .recipe import OPTIMIZERS, PRECISIONS
+from .job import (
+    MAX_CHUNKS,
+    MAX_DEADLINE_S,
+    MAX_GPUS,
+    MAX_IMBALANCE,
+    MAX_RUN_TOKENS,
+    MAX_TOP,
+    MAX_USD,
+    OFFLOADS,
+    RECOMPUTE,
+    Frozen,
+)
+from .recipe import OPTIMIZERS, PRECISIONS, Optimizer, Precision
 from .rules import Rule, parse_rules
 from .transformer import MAX_TOKENS
 
@@ -45,6 +56,7 @@ RULES = WithJsonSchema(
 )
 """``tp=8``, a list of such, or a mapping of axis to value or values."""
 SEVERAL = WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}, NOTHING]})
+OFFLOAD_OR_NOT = WithJsonSchema({"anyOf": [TEXT, {"type": "boolean"}, NOTHING]})
 FLAG_OR_AXES = WithJsonSchema(
     {"anyOf": [{"type": "boolean"}, TEXT, {"type": "array", "items": TEXT}, NOTHING]}
 )
@@ -85,6 +97,8 @@ class TrainingSpec(Frozen):
         Recipe.
     flash_attention, fused_loss
         Kernels that save memory.
+    loss_chunks, expert_imbalance, capacity_factor
+        See :class:`solver.job.job.Job`.
     attention_span, batch_rampup
         Known, refused until supported.
     lora, frozen, base_precision, reference_model
@@ -98,11 +112,14 @@ class TrainingSpec(Frozen):
     tokens: Annotated[
         int | None, BeforeValidator(checked(parse_tokens, "SP109")), WRITTEN_OR_NOT
     ] = Field(default=None, ge=1, le=MAX_RUN_TOKENS, examples=["100B"])
-    precision: Annotated[str, BeforeValidator(choice(*PRECISIONS))] = "bf16"
-    optimizer: Annotated[str, BeforeValidator(choice(*OPTIMIZERS))] = "adamw"
+    precision: Annotated[Precision, BeforeValidator(choice(*PRECISIONS))] = "bf16"
+    optimizer: Annotated[Optimizer, BeforeValidator(choice(*OPTIMIZERS))] = "adamw"
     grad_dtype: Annotated[str, BeforeValidator(choice(*GRAD_BYTES))] = "fp32"
     flash_attention: bool = Field(default=True, examples=["true"])
     fused_loss: bool = Field(default=False, examples=["false"])
+    loss_chunks: int = Field(default=1, ge=1, le=MAX_CHUNKS, examples=[8])
+    expert_imbalance: float = Field(default=1.0, ge=1, le=MAX_IMBALANCE, examples=[1.2])
+    capacity_factor: float | None = Field(default=None, gt=0, le=MAX_IMBALANCE, examples=[1.25])
     attention_span: Annotated[None, BeforeValidator(not_yet("a mean attention span"))] = None
     packed_documents: Annotated[None, BeforeValidator(not_yet("packing documents"))] = None
     batch_rampup: Annotated[None, BeforeValidator(not_yet("a batch ramp-up"))] = None
@@ -151,6 +168,14 @@ class LimitsSpec(Frozen):
     )
 
 
+def _offload(value: Any) -> str:
+    """Take nothing and false for none, and true for the optimizer's states."""
+    if value is None or isinstance(value, bool):
+        return "optimizer" if value else "none"
+    found: str = choice(*OFFLOADS)(value)
+    return found
+
+
 class SearchSpec(Frozen):
     """The ``search`` section; see :class:`solver.job.job.Search`."""
 
@@ -159,6 +184,7 @@ class SearchSpec(Frozen):
     vpp: PositiveDegrees = None
     cp: PositiveDegrees = None
     ep: PositiveDegrees = None
+    etp: PositiveDegrees = None
     zero: Degrees = None
     micro_batch: PositiveDegrees = None
     recompute: Annotated[tuple[str, ...], SEVERAL] = RECOMPUTE
@@ -166,7 +192,7 @@ class SearchSpec(Frozen):
     order: Annotated[tuple[str, ...] | None, SEVERAL] = None
     gpus: GpuCount = None
     max_gpus: GpuCount = None
-    offload: Annotated[None, BeforeValidator(not_yet("offloading to the host"))] = None
+    offload: Annotated[str, BeforeValidator(_offload), OFFLOAD_OR_NOT] = "none"
     stages: Annotated[str, BeforeValidator(choice("even", "refine", "free"))] = "refine"
     fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
     forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()

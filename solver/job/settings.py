@@ -39,6 +39,8 @@ SETTINGS = (
     Setting("training.global_batch", str, "1024seq", "Sequences or tokens (4Mtok) a step."),
     Setting("training.seq_len", int, "N", "Tokens a sequence."),
     Setting("training.precision", str, "bf16", "bf16, fp16, fp8, mxfp8 or nvfp4."),
+    Setting("training.optimizer", str, "adamw", "adamw, adamw16, adamw8bit, lion, sgd, muon, …"),
+    Setting("search.offload", str, "optimizer", "What lives on the host: optimizer[+activations]."),
     Setting("finetune.lora_rank", int, "N", "Train adapters of this rank on a frozen base."),
     Setting("finetune.base_bits", int, "16|8|4", "Bits of a frozen base weight (QLoRA: 4)."),
     Setting("finetune.frozen_layers", int, "N", "First layers that are not trained."),

@@ -208,8 +208,13 @@ def memory_line(plan: Plan) -> str:
     return (
         f"{total} = {gigabytes(memory.total_bytes)} GB on stage {estimate.worst_stage}; limit "
         f"{show_bytes(memory.limit_bytes)} of {show_bytes(memory.usable_bytes)}: {memory.verdict}"
-        f"{_chance(memory.oom_probability)}"
+        f"{_chance(memory.oom_probability)}{_host(estimate.host_bytes_per_node)}"
     )
+
+
+def _host(size: float) -> str:
+    """Write what the fullest node keeps outside its GPUs, if anything."""
+    return f"; on the host {show_bytes(size)} a node" if size else ""
 
 
 def _chance(probability: float | None) -> str:

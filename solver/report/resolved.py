@@ -70,6 +70,9 @@ def _training(problem: PlanningProblem) -> dict[str, Any]:
         "grad_dtype": names[job.recipe.grad_bytes],
         "flash_attention": job.attention == "flash",
         "fused_loss": job.fused_loss,
+        "loss_chunks": job.loss_chunks,
+        "expert_imbalance": job.expert_imbalance,
+        "capacity_factor": job.capacity_factor,
     }
 
 
@@ -95,6 +98,8 @@ def _group(group: NodeGroup) -> dict[str, Any]:
         "pcie_switch_gpus": group.pcie_switch_gpus,
         "usable_memory": group.gpu.usable_bytes,
     }
+    if group.host_bytes is not None:
+        data["host_memory"] = group.host_bytes
     if group.price_usd_per_gpu_hour is not None:
         data["price"] = {
             "usd_per_gpu_hour": group.price_usd_per_gpu_hour,

@@ -12,8 +12,8 @@ from ..job.job import PlanningProblem
 from ..plan import Certificate, Plan, Result, Status
 from .best_first import Clock, Tally
 from .cpsat.factory import SolverSettings
-from .instance import SECONDS_PER_HOUR, Instance
-from .mixed_space import USD_UNITS, mixed_candidates, weight_of
+from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Instance
+from .mixed_space import USD_UNITS, mixed_candidates
 from .pricing import NEVER
 from .reasons import why_nothing_fits
 from .split_plan import split_plan
@@ -90,9 +90,9 @@ class Mixed:
         return ticks if self.problem.objective.minimise == "time" else ticks * self._rate(plan)
 
     def _rate(self, plan: Plan) -> int:
-        """Return millionths of USD an hour of all GPUs held; GPUs where a price is missing."""
+        """Return millionths of USD an hour of all GPUs held; GPUs used where a price is missing."""
         if any(group.price_usd_per_gpu_hour is None for group in self.problem.cluster.groups):
-            return plan.gpus_held
+            return plan.gpus
         if plan.blocks:
             pairs = [(b.gpus_held, b.usd_per_gpu_hour or 0.0) for b in plan.blocks]
         else:
@@ -130,14 +130,18 @@ class Mixed:
             return (), True
         points = [plan for part in self.parts for plan in part.result.front]
         proved = True
-        goals = [replace(instance, goal="time") for instance in instances]
-        for candidate in sorted(mixed_candidates(goals, NEVER), key=lambda c: c.bound):
+        priced = all(g.price_usd_per_gpu_hour is not None for g in self.problem.cluster.groups)
+        goals = [replace(i, goal="cost" if priced else "time") for i in instances]
+        for candidate in sorted(mixed_candidates(goals, UNKNOWN_VALUE), key=lambda c: c.bound):
             if self.clock.over():
                 return _ranked(_not_dominated(points, self._point)), False
-            most = self._not_dominated_under(candidate, points)
-            if candidate.bound > most:
+            rate = candidate.weight if priced else candidate.gpus
+            most = self._not_dominated_under(candidate.gpus, rate, points)
+            pipeline = candidate.build() if candidate.bound <= most else None
+            if pipeline is None:
                 continue
-            attempt = best_split(candidate.pipeline, most, timed(self.settings, self.clock))
+            most = min(most, longest(pipeline))
+            attempt = best_split(pipeline, most, timed(self.settings, self.clock))
             proved &= attempt.proved
             if attempt.split is not None:
                 points.append(split_plan(attempt.split, 1))
@@ -148,23 +152,21 @@ class Mixed:
     def _point(self, plan: Plan) -> tuple[int, int, int]:
         return round(plan.estimate.time.step_s / TICK_S), self._cost(plan), plan.gpus
 
-    def _not_dominated_under(self, candidate: Candidate, points: Sequence[Plan]) -> int:
-        """Return the most ticks with which a layout is dominated by none of the points."""
-        pipeline = candidate.pipeline
-        taken = [instance for instance, _ in pipeline.blocks()]
-        priced = all(i.group.price_usd_per_gpu_hour is not None for i in taken)
-        goals = [replace(instance, goal="cost") for instance in taken]
-        rate = weight_of(goals, pipeline.held) if priced else sum(pipeline.held)
-        most = longest(candidate)
+    def _not_dominated_under(self, gpus: int, rate: int, points: Sequence[Plan]) -> int:
+        """Return the most ticks with which a layout is dominated by none of the points.
+
+        ``rate`` is what a tick of it costs.
+        """
+        most = LONGEST_STEP
         for plan in points:
-            ticks, cost, gpus = self._point(plan)
-            if gpus <= int(pipeline.shape.gpus[0]):
+            ticks, cost, fewer = self._point(plan)
+            if fewer <= gpus:
                 most = min(most, max(ticks, -(-cost // rate)) - 1)
         return most
 
     def _counts(self, candidates: Sequence[Candidate]) -> tuple[int, ...]:
         single = {n for part in self.parts for n in part.result.gpu_counts_considered}
-        return tuple(sorted(single | {int(c.pipeline.shape.gpus[0]) for c in candidates}))
+        return tuple(sorted(single | {c.gpus for c in candidates}))
 
     def _certificate(self, best: Best, tally: Tally, shapes: int) -> Certificate:
         parts = [part.result.certificate for part in self.parts]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -74,11 +75,14 @@ def _cores(instances: Sequence[Instance]) -> _Cores:
     dp = chosen(search, "dp", tuple(d for d in divisors(job.global_batch) if d <= most))
     micro = chosen(search, "micro_batch", search.micro_batch or micro_batches(job.seq_len))
     ep = chosen(search, "ep", expert.degrees(model))
-    grid = np.meshgrid(tp, cp, dp, micro, ep, indexing="ij")
-    names = ("tp", "cp", "dp", "micro_batch", "ep")
+    grid = np.meshgrid(tp, cp, dp, micro, ep, np.arange(2), indexing="ij")
+    names = ("tp", "cp", "dp", "micro_batch", "ep", "etp")
     flat = dict(zip(names, (g.ravel() for g in grid), strict=True))
     gpus = flat["tp"] * flat["cp"] * flat["dp"]
-    keep = (gpus <= most) & (gpus % flat["ep"] == 0)
+    slices = [*expert.slices(model, flat["tp"]), np.zeros_like(gpus)]
+    flat["etp"] = np.where(flat["etp"] == 0, slices[0], slices[1])
+    keep = (gpus <= most) & (flat["etp"] > 0) & search.allows("etp", flat["etp"])
+    keep &= gpus % np.maximum(flat["ep"] * flat["etp"], 1) == 0
     keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
     keep &= job.global_batch % (flat["dp"] * flat["micro_batch"]) == 0
     keep &= bool(data.stages(search))
@@ -86,7 +90,7 @@ def _cores(instances: Sequence[Instance]) -> _Cores:
     gpus, one = gpus[keep], np.ones(int(keep.sum()), np.int64)
     microbatches = job.global_batch // np.maximum(flat["dp"] * flat["micro_batch"], 1)
     shapes = Shapes(
-        gpus=2 * gpus, held=2 * gpus, pp=2 * one, vpp=one, etp=one, order=0 * one,
+        gpus=2 * gpus, held=2 * gpus, pp=2 * one, vpp=one, order=0 * one,
         microbatches=microbatches, **flat,
     )  # fmt: skip
     able = np.stack([_holds(i, shapes, gpus) for i in instances])
@@ -155,13 +159,18 @@ def _of_groups(
         bound = _bounds(taken, cores, int(row), list(groups), counts)
         some = bound <= LONGEST_STEP
         for stages, ticks in zip(counts[some], bound[some], strict=True):
-            held = _held(taken, int(cores.gpus[row]), stages)
-            if int(ticks) * weight_of(taken, held) < below:
-                yield from _candidate(taken, cores, int(row), stages, int(ticks))
+            each = int(cores.gpus[row])
+            weight = weight_of(taken, _held(taken, each, stages))
+            if int(ticks) * weight < below:
+                build = partial(_pipeline, taken, cores, int(row), stages)
+                yield Candidate(int(ticks), weight, each * int(stages.sum()), build)
 
 
 def _counts(taken: Sequence[Instance], cores: _Cores, row: int) -> IntArray:
-    """Return every number of stages of each block that the limits on stages allow, (C, G)."""
+    """Return every number of stages of each block that the limits on stages allow, (C, G).
+
+    A block fills whole nodes, or an even part of one.
+    """
     first, each = taken[0], int(cores.gpus[row])
     most = min(first.job.transformer.layers, MOST_STAGES)
     if first.holds("max_stages"):
@@ -170,7 +179,15 @@ def _counts(taken: Sequence[Instance], cores: _Cores, row: int) -> IntArray:
     grid = np.meshgrid(*room, indexing="ij")
     counts = np.stack([g.ravel() for g in grid], axis=1).astype(np.int64)
     pp = counts.sum(axis=1)
-    keep = (pp <= most) & first.search.keeps("pp", pp) & first.search.keeps("gpus", pp * each)
+    node = np.array([i.group.gpus_per_node for i in taken])
+    used = counts * each
+    whole = (used % node == 0) | ((used < node) & (node % np.minimum(used, node) == 0))
+    keep = (
+        whole.all(axis=1)
+        & (pp <= most)
+        & first.search.keeps("pp", pp)
+        & first.search.keeps("gpus", pp * each)
+    )
     if first.search.pp is not None:
         keep &= np.isin(pp, first.search.pp)
     if first.search.gpus is not None:
@@ -209,18 +226,24 @@ def _held(taken: Sequence[Instance], each: int, stages: IntArray) -> list[int]:
     return [-(-int(n) * each // size) * size for n, size in zip(stages, nodes, strict=True)]
 
 
-def _candidate(
-    taken: Sequence[Instance], cores: _Cores, row: int, counts: IntArray, bound: int
-) -> Iterator[Candidate]:
+def _pipeline(
+    taken: Sequence[Instance], cores: _Cores, row: int, counts: IntArray
+) -> Pipeline | None:
     each, pp = int(cores.gpus[row]), int(counts.sum())
-    held = _held(taken, each, counts)
-    degrees = {**cores.shapes.row(row), "pp": pp, "gpus": each * pp, "held": sum(held)}
-    shape = Shapes.of(**degrees)
+    held = sum(_held(taken, each, counts))
+    degrees = {**cores.shapes.row(row), "pp": pp, "gpus": each * pp, "held": held}
+    return pipeline_across(taken, counts.tolist(), Shapes.of(**degrees))
+
+
+def pipeline_across(
+    taken: Sequence[Instance], counts: Sequence[int], shape: Shapes
+) -> Pipeline | None:
+    """Lay a shape's stages out, so many on each group; None where no sharding suits all."""
     columns = _common_columns(taken, shape)
-    if columns is not None:
-        stages = tuple(i for i, n in zip(taken, counts, strict=True) for _ in range(int(n)))
-        pipeline = Pipeline(stages, shape, columns, _waits(taken, counts, shape))
-        yield Candidate(bound, weight_of(taken, held), pipeline)
+    if columns is None:
+        return None
+    stages = tuple(i for i, n in zip(taken, counts, strict=True) for _ in range(n))
+    return Pipeline(stages, shape, columns, _waits(taken, counts, shape))
 
 
 def _common_columns(taken: Sequence[Instance], shape: Shapes) -> Shardings | None:
@@ -234,7 +257,7 @@ def _common_columns(taken: Sequence[Instance], shape: Shapes) -> Shardings | Non
     return Shardings(zero, replicas, np.ones_like(zero, bool))
 
 
-def _waits(taken: Sequence[Instance], counts: IntArray, shape: Shapes) -> tuple[float, ...]:
+def _waits(taken: Sequence[Instance], counts: Sequence[int], shape: Shapes) -> tuple[float, ...]:
     """Return what each stage waits beyond its own group's links: at a boundary, the slower side."""
     across = max(float(crossing_seconds(i.job, calibrated(i).machine, shape)[0]) for i in taken)
     waits = []

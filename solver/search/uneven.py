@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -27,13 +28,16 @@ class Candidate:
         Ticks that a step takes at least, however the layers are spread.
     weight
         What a tick of its step adds to the objective.
-    pipeline
-        The layout.
+    gpus
+        GPUs used.
+    build
+        Makes the pipeline, which most candidates never need; None where no sharding is possible.
     """
 
     bound: int
     weight: int
-    pipeline: Pipeline
+    gpus: int
+    build: Callable[[], Pipeline | None]
 
     @property
     def least(self) -> int:
@@ -68,8 +72,11 @@ def best_of(
         if clock.over():
             proved, open_bound = False, min(open_bound, candidate.least)
             break
-        at_most = min((below - 1) // candidate.weight, longest(candidate))
-        attempt = best_split(candidate.pipeline, at_most, timed(settings, clock))
+        pipeline = candidate.build()
+        if pipeline is None:
+            continue
+        at_most = min((below - 1) // candidate.weight, longest(pipeline))
+        attempt = best_split(pipeline, at_most, timed(settings, clock))
         tally.opened += 1
         tally.models += attempt.solved
         tally.closed += attempt.solved and attempt.proved
@@ -82,9 +89,8 @@ def best_of(
     return Best(best, below, min(open_bound, below), proved)
 
 
-def longest(candidate: Candidate) -> int:
+def longest(pipeline: Pipeline) -> int:
     """Return the most ticks that deadline and budget leave."""
-    pipeline = candidate.pipeline
     first = pipeline.instances[0]
     longest = first.longest_step if first.holds("deadline") else LONGEST_STEP
     if not first.holds("budget"):
@@ -118,9 +124,13 @@ def candidates_of(instance: Instance, shapes: Shapes, below: int) -> Iterator[Ca
         rows = np.flatnonzero(able)
         for row in rows:
             shape = part.take(np.array([row]))
-            columns = valid_columns(instance, shape)
-            pipeline = Pipeline((instance,) * int(shape.pp[0]), shape, columns)
-            yield Candidate(int(step[row]), int(weight[row]), pipeline)
+            build = partial(_pipeline, instance, shape)
+            yield Candidate(int(step[row]), int(weight[row]), int(shape.gpus[0]), build)
+
+
+def _pipeline(instance: Instance, shape: Shapes) -> Pipeline:
+    columns = valid_columns(instance, shape)
+    return Pipeline((instance,) * int(shape.pp[0]), shape, columns)
 
 
 def valid_columns(instance: Instance, shape: Shapes) -> Shardings:

@@ -153,17 +153,21 @@ def test_the_oracle_is_met() -> None:
         assert predicted_bytes(run)[0] == pytest.approx(run.measured_bytes, rel=0.015), run.label
 
 
-def test_new_shapes_are_met() -> None:
-    """Six more shapes, measured the same way (PyTorch 2.14, transformers 5.24).
+def test_new_configurations_are_met() -> None:
+    """85 more, measured by benchmarks/memory_oracle.py (PyTorch 2.14, transformers 5.24).
 
-    The largest error, 2.6 %, is of a peak inside the backward of an activation that the measured
-    model writes in several operations.
+    The largest errors, up to 2.6 %, are of peaks inside the backward of an activation that the
+    measured model writes in several operations, and of experts that are not spread.
     """
     rows = list(read_rows(Path(__file__).with_name("memory_oracle.csv")))
-    errors = []
+    errors: dict[str, list[float]] = {}
     for values in rows:
         run = oracle_run(values)
-        errors.append(abs(predicted_bytes(run)[0] / run.measured_bytes - 1))
-    assert len(rows) >= 30
-    assert max(errors) < 0.03
-    assert sum(error < 0.02 for error in errors) >= len(rows) - 2
+        error = abs(predicted_bytes(run)[0] / run.measured_bytes - 1)
+        errors.setdefault(str(values["mode"]), []).append(error)
+    every = [error for part in errors.values() for error in part]
+    assert len(every) == len(rows) == 85
+    assert max(every) < 0.03
+    assert sum(error < 0.02 for error in every) >= len(every) - 4
+    assert len(errors["rank"]) >= 30
+    assert max(errors["rank"]) < 0.015

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import numpy as np
@@ -10,13 +9,14 @@ import pytest
 
 from solver import LayoutRequest, check, solve
 from solver.cost.shapes import Shapes, Shardings
-from solver.cost.ticks import GRAINS, TICK_S
+from solver.cost.ticks import TICK_S
 from solver.job.job import Limits, Search
 from solver.job.transformer import Transformer
 from solver.plan import Plan
 from solver.search.cpsat.factory import SolverSettings
 from solver.search.search import instance_of
-from solver.search.stagewise import Pipeline, best_split, options_of
+from solver.search.stagewise import Pipeline, best_split
+from tests.oracle.mixed import least_step
 from tests.search.helpers import problem
 from topology.errors import InputError
 
@@ -50,36 +50,10 @@ def small(seed: int) -> Pipeline:
     return Pipeline((instance,) * stages, shape, Shardings(zero * ONE, ONE, ONE.astype(bool)))
 
 
-def brute_force(pipeline: Pipeline) -> int | None:
-    """Least step in ticks over every split, kind and number of recomputed layers."""
-    instance = pipeline.instances[0]
-    total, best = instance.job.transformer.layers, None
-    most = total - pipeline.stages + 1
-    [options] = options_of(pipeline, [tuple(range(1, most + 1))] * pipeline.stages)
-    for choice in itertools.product(*(range(len(o)) for o in options)):
-        picked = [(o, c) for o, c in zip(options, choice, strict=True)]
-        if sum(int(o.layers[c]) for o, c in picked) != total:
-            continue
-        if len({int(o.kind[c]) for o, c in picked}) > 1:
-            continue
-        if any(o.memory[c] > instance.cost.capacity_mib for o, c in picked):
-            continue
-        busiest = max(int(o.compute[c]) for o, c in picked)
-        sent = max(int(o.sent[c]) for o, c in picked if o.compute[c] == busiest)
-        if sent > int(instance.limits.max_comm * busiest):
-            continue
-        pace = max(int(o.pace[c]) for o, c in picked)
-        fill = sum(int(o.share[c]) for o, c in picked)
-        tail = max(int(o.tail[c]) for o, c in picked)
-        step = -(-(pace + fill + tail) // GRAINS)
-        best = step if best is None else min(best, step)
-    return best
-
-
 @pytest.mark.parametrize("seed", range(24))
 def test_no_split_is_better(seed: int) -> None:
     pipeline = small(seed)
-    truth = brute_force(pipeline)
+    truth = least_step(pipeline)
     found = best_split(pipeline, 10**10, SolverSettings())
     assert found.proved
     assert (found.split is None) == (truth is None)
