@@ -18,8 +18,9 @@ from .levels import unit_group
 Vertex: TypeAlias = tuple[str, int, int]
 Link: TypeAlias = tuple[Vertex, Vertex, float, float]
 
-GPU, NVSWITCH, HOST, NIC, LEAF, SPINE = "gpu", "nvswitch", "host", "nic", "leaf", "spine"
-KINDS = (GPU, NVSWITCH, HOST, NIC, LEAF, SPINE)
+GPU, NVSWITCH, PCIE, HOST = "gpu", "nvswitch", "pcie", "host"
+NIC, LEAF, SPINE = "nic", "leaf", "spine"
+KINDS = (GPU, NVSWITCH, PCIE, HOST, NIC, LEAF, SPINE)
 
 # Seconds of one step between two neighbours, split over the edges of its path. NVLink: 1 µs a step,
 # the slope of measured all-gather start-up times over 1, 3, 7 steps (A100 10.8, 12.9, 17.0 µs; H100
@@ -27,6 +28,7 @@ KINDS = (GPU, NVSWITCH, HOST, NIC, LEAF, SPINE)
 # tuning tables; two H100 nodes on InfiniBand start an all-reduce in 35 µs against 18 in one.
 NVLINK_EDGE_S = 0.5e-6
 HOST_EDGE_S = 1.0e-6
+SWITCH_EDGE_S = HOST_EDGE_S / 2
 NIC_EDGE_S = 0.5e-6
 LEAF_EDGE_S = 1.0e-6
 SPINE_EDGE_S = 0.5e-6
@@ -35,8 +37,15 @@ SPINE_EDGE_S = 0.5e-6
 def _node_links(group: NodeGroup, g: int) -> Iterator[Link]:
     """Yield the links inside nodes and NVLink domains."""
     pcie, nvlink = group.gpu.pcie_bytes_per_s, group.nvlink_bytes_per_s
+    behind = group.pcie_switch_gpus
     for i in range(group.gpus):
-        yield (GPU, g, i), (HOST, g, i // group.gpus_per_node), pcie, HOST_EDGE_S
+        host = (HOST, g, i // group.gpus_per_node)
+        if behind == 1:
+            yield (GPU, g, i), host, pcie, HOST_EDGE_S
+        else:
+            yield (GPU, g, i), (PCIE, g, i // behind), pcie, SWITCH_EDGE_S
+            if i % behind == 0:
+                yield (PCIE, g, i // behind), host, group.pcie_uplink_bytes_per_s, SWITCH_EDGE_S
         if group.nvlink_domain > 1:
             yield (GPU, g, i), (NVSWITCH, g, i // group.nvlink_domain), nvlink, NVLINK_EDGE_S
 
@@ -44,15 +53,19 @@ def _node_links(group: NodeGroup, g: int) -> Iterator[Link]:
 def _network_links(group: NodeGroup, g: int, *, spine: bool) -> Iterator[Link]:
     """Yield the links from hosts to the network.
 
-    An adapter sits behind the host's PCIe switches, so a GPU gets no more of the network than its
-    host link carries. The adapters of a node go to the rails' leaves one after the other.
+    A GPU gets no more of the network than its host link carries. Adapters sit behind the PCIe
+    switches where each can have as many, else at the host. The adapters of a node go to the rails'
+    leaves one after the other.
     """
     nics, rails, per_leaf = group.nics, group.rails, group.leaf_nodes or group.nodes
     rate = group.inter_bytes_per_s * group.gpus_per_node / nics
     for i in range(group.nodes * nics):
         node = i // nics
         leaf = node // per_leaf * rails + i % nics % rails
-        yield (HOST, g, node), (NIC, g, i), rate, NIC_EDGE_S
+        behind = (HOST, g, node)
+        if group.nics_at_switches:
+            behind = (PCIE, g, i * group.pcie_switches // nics)
+        yield behind, (NIC, g, i), rate, NIC_EDGE_S
         yield (NIC, g, i), (LEAF, g, leaf), rate, LEAF_EDGE_S
     if spine:
         up = per_leaf * group.gpus_per_node * group.inter_bytes_per_s

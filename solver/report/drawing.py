@@ -27,14 +27,20 @@ _STYLE = """
   text { font: 12px sans-serif; fill: #1f2937 }
   rect { stroke: #6b7280; fill: none; rx: 4px }
   .gpu { fill: #86c5a4; stroke: #2f6f52 }
-  .nvlink { fill: #e3f1ea } .pcie, .node { fill: #f1f3f5 } .leaf { fill: #e4edf8 }
+  .nvlink { fill: #e3f1ea } .pcie, .switch, .node { fill: #f1f3f5 } .leaf { fill: #e4edf8 }
   .spine { fill: #f7efdd } .more { stroke-dasharray: 4 3 } .page { fill: #fff; stroke: none }
   @media (prefers-color-scheme: dark) {
     text { fill: #e5e7eb } .page { fill: #111827 } .nvlink { fill: #1d3a2d } .leaf { fill: #1d2c44 }
-    .pcie, .node { fill: #1f2937 } .spine { fill: #3d3320 } .gpu { fill: #2f6f52 }
+    .pcie, .switch, .node { fill: #1f2937 } .spine { fill: #3d3320 } .gpu { fill: #2f6f52 }
   }
 """
-_WORDS = {"nvlink": "NVLink", "pcie": "host links", "leaf": "one leaf", "spine": "spine"}
+_WORDS = {
+    "nvlink": "NVLink",
+    "switch": "PCIe switch",
+    "pcie": "host links",
+    "leaf": "one leaf",
+    "spine": "spine",
+}
 
 
 @dataclass(frozen=True, slots=True)

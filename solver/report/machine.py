@@ -17,6 +17,7 @@ from .graphs import to_dot, to_graphml
 
 LEVEL_NAMES = {
     "nvlink": "NVLink domain",
+    "switch": "PCIe switch",
     "pcie": "node (host links)",
     "leaf": "network below one leaf",
     "spine": "network across leaves",
@@ -90,6 +91,7 @@ def _group_data(group: NodeGroup) -> dict[str, Any]:
         "leaf_nodes": group.leaf_nodes,
         "nics_per_node": group.nics_per_node,
         "rails": group.rails,
+        "pcie_switch_gpus": group.pcie_switch_gpus,
         "training_measured": group.gpu.training_measured,
         "levels": [row | {"group": None} for row in _level_rows(group, 0)],
         "assumptions": [

@@ -86,6 +86,7 @@ def _group(group: NodeGroup) -> dict[str, Any]:
         "leaf_nodes": group.leaf_nodes,
         "nics_per_node": group.nics_per_node,
         "rails": group.rails,
+        "pcie_switch_gpus": group.pcie_switch_gpus,
         "usable_memory": group.gpu.usable_bytes,
     }
     if group.host_bytes is not None:

@@ -18,7 +18,15 @@ from topology import (
     members_per_domain,
     spanned_level,
 )
-from topology.graph import GPU, build_graph, cut_bytes_per_s, pair_bytes_per_s, unit_graph
+from topology.graph import (
+    GPU,
+    KINDS,
+    build_graph,
+    cut_bytes_per_s,
+    pair_bytes_per_s,
+    unit_graph,
+    within,
+)
 
 
 def group_of(spec: object) -> NodeGroup:
@@ -259,6 +267,60 @@ def test_bridged_pairs_meet_over_host_links() -> None:
     graph = build_graph(ClusterSpec.model_validate("1x4xa100-pcie").build())
     assert pair_bytes_per_s(graph, 0, 1) == 300e9
     assert pair_bytes_per_s(graph, 1, 2) == 31e9
+
+
+SWITCHED = {"gpu": "l40s", "nodes": 4, "gpus_per_node": 8, "pcie_switch_gpus": 4}
+
+
+def test_gpus_behind_one_pcie_switch_share_its_up_link() -> None:
+    graph = build_graph(ClusterSpec.model_validate(SWITCHED).build())
+    # PIX and PXB pairs have the link to themselves, pairs through the host too while alone.
+    assert pair_bytes_per_s(graph, 0, 1) == pair_bytes_per_s(graph, 0, 4) == 31e9
+    assert cut_bytes_per_s(graph, range(2), range(2, 4)) == pytest.approx(2 * 31e9)
+    host = within(graph, *SCOPES["pcie"])
+    assert cut_bytes_per_s(host, range(4), range(4, 8)) == pytest.approx(31e9)
+    # An adapter a GPU, behind the switch: the network does not take the up-link.
+    assert cut_bytes_per_s(graph, range(8), range(8, 16)) == pytest.approx(8 * 25e9)
+    found = [(level.name, level.gpus, level.bytes_per_s) for level in levels(group_of(SWITCHED))]
+    assert found == [("switch", 4, 31e9), ("pcie", 8, 31e9 / 4), ("leaf", 32, 25e9)]
+    # One adapter at the host: traffic to it shares the up-links.
+    one = levels(group_of(SWITCHED | {"nics_per_node": 1}))
+    assert one[-1].bytes_per_s == pytest.approx(2 * 31e9 / 8)
+
+
+SCOPES = {
+    "nvlink": (GPU, "nvswitch"),
+    "switch": (GPU, "nvswitch", "pcie"),
+    "pcie": (GPU, "nvswitch", "pcie", "host"),
+    "leaf": (GPU, "nvswitch", "pcie", "host", "nic", "leaf"),
+    "spine": KINDS,
+}
+"""Vertices up to the switches of a level."""
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "gpu": st.sampled_from(["l40s", "a100-pcie", "h100", "b200"]),
+            "gpus_per_node": st.sampled_from([4, 8]),
+            "nodes": st.sampled_from([2, 4, 6]),
+            "pcie_switch_gpus": st.sampled_from([1, 2, 4]),
+            "nics_per_node": st.sampled_from([None, 1, 2, 4, 8]),
+            "leaf_nodes": st.sampled_from([1, 2]),
+            "oversubscription": st.sampled_from([1, 3]),
+        }
+    )
+)
+def test_levels_of_the_unit_are_cuts_of_the_whole(spec: dict[str, object]) -> None:
+    group = group_of(spec)
+    graph = build_graph(ClusterSpec.model_validate(spec).build())
+    size = 1
+    for level in levels(group):
+        if 2 * size <= level.gpus:
+            inside = within(graph, *SCOPES[level.name])
+            cut = cut_bytes_per_s(inside, range(size), range(size, 2 * size))
+            assert level.bytes_per_s == pytest.approx(cut / size), (level.name, spec)
+        size = level.gpus
 
 
 @given(st.sampled_from([1, 2, 4, 8, 16, 32]), st.sampled_from([1, 2, 4]), st.integers(1, 6))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from .imported import Dump, Imported, few
-from .nvlink import canonical, fabric, rank, worse
+from .nvlink import canonical, fabric, rank, switch_gpus, worse
 
 NAME = "nvidia-smi"
 COMMAND = "nvidia-smi topo -m"
@@ -210,6 +210,7 @@ def _facts(matrix: _Matrix, gpu: str, notes: tuple[str, ...]) -> Imported:
         nvlink_links=tuple(sorted({int(kind[2:]) for kind in kinds if kind.startswith("NV")})),
         nvlink_domain=nvlink.domain,
         nvlink_gpu_bytes_per_s=nvlink.gpu_bytes_per_s,
+        pcie_switch_gpus=switch_gpus(pairs, count),
         numa=_affinities(matrix),
         nics=matrix.nics,
         nic_affinity=_nearest(matrix),

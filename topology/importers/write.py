@@ -143,6 +143,9 @@ def _nvlink(
     if cluster.get("nvlink_domain") == 1:
         cluster["intra"] = "none"
         notes["intra"] = "GPUs meet over PCIe"
+        if imported.pcie_switch_gpus and per_node % imported.pcie_switch_gpus == 0:
+            cluster["pcie_switch_gpus"] = imported.pcie_switch_gpus
+            notes["pcie_switch_gpus"] = "pairs of class PIX or PXB"
     elif rate:
         cluster["intra"] = f"{rate / GB:g}GB/s"
         notes["intra"] = "links of the worst GPU, per direction"
