@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks._rows import RefusedError, Row
 from solver.cost.profile import Profile
 from solver.job.job import Job
+from solver.job.presets import models
 from solver.job.recipe import Precision, Recipe
 from solver.job.transformer import Mla, Moe, Transformer
 
@@ -22,7 +23,7 @@ def transformer_of(row: Row) -> Transformer:
     window = row.count("n_attn_window", default=0, least=0)
     moe = _moe(row)
     ffn = row.count("n_ffn_dense", "ffn_hidden", default=4 * hidden, least=0)
-    return Transformer(
+    shape = Transformer(
         name=row.text("model", default="run")[:80],
         layers=row.count("n_layers", "layers"),
         hidden=hidden,
@@ -41,6 +42,21 @@ def transformer_of(row: Row) -> Transformer:
         mla=_mla(row),
         mtp_layers=row.count("n_mtp_layers", default=0, least=0),
     )
+    return shape.model_copy(update={"mlp_bias": _known_biases(shape)})
+
+
+def _known_biases(shape: Transformer) -> bool:
+    """Whether the known model of this very shape has biases in its MLP: no column says it."""
+    same = ("layers", "hidden", "heads", "head_dim", "vocab", "moe")
+    return any(
+        known.mlp_bias and all(_plain(known, name) == _plain(shape, name) for name in same)
+        for known in models().values()
+    )
+
+
+def _plain(shape: Transformer, name: str) -> object:
+    value = getattr(shape, name)
+    return (value.experts, value.top_k, value.ffn) if isinstance(value, Moe) else value
 
 
 def _moe(row: Row) -> Moe | None:

@@ -19,9 +19,9 @@ from benchmarks._rows import RefusedError, Row
 from benchmarks._software import software_of
 from solver.cost.calibrated import Calibrated
 from solver.cost.profile import Profile, load_profile, stacks
-from solver.cost.shapes import Shapes
+from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import Stages, place, split
-from solver.cost.tables import Choice, Tables, evaluate
+from solver.cost.tables import Choice, evaluate
 from solver.cost.ticks import MIB, TICK_S
 from solver.job.job import MAX_GPUS, Job, Limits, Recompute, Search
 from solver.job.transformer import Transformer
@@ -251,9 +251,8 @@ def model_of(run: Run, profile: Profile | None = None) -> Calibrated:
     return Calibrated(run.job, run.group, Limits(), run.search, profile or run.profile)
 
 
-def column_of(run: Run, tables: Tables) -> int:
+def column_of(run: Run, columns: Shardings) -> int:
     """Return the sharding column that is stated."""
-    columns = tables.shardings
     if not run.state_ranks:
         return 0
     ranks = run.shapes.dp[0] * run.shapes.cp[0] / columns.replicas[0]
@@ -264,12 +263,12 @@ def memory_share(run: Run) -> float:
     """Return the need of the worst stage over what the card shows."""
     model = model_of(run)
     tables = model.tables(run.shapes, stages=run.stages)
-    need = evaluate(tables, 0, Choice(column_of(run, tables), (0, 0, 0)))[1]
+    need = evaluate(tables, 0, Choice(column_of(run, tables.shardings), (0, 0, 0)))[1]
     return need * MIB / model.usable_bytes
 
 
 def predict(run: Run, profile: Profile | None = None) -> float:
     """Predict the step, seconds, through the product's tables and its evaluation of a choice."""
     tables = model_of(run, profile).tables(run.shapes, stages=run.stages)
-    choice = Choice(column_of(run, tables), (0, 0, 0))
+    choice = Choice(column_of(run, tables.shardings), (0, 0, 0))
     return evaluate(tables, 0, choice)[0] * TICK_S

@@ -22,7 +22,7 @@ from benchmarks._rows import RefusedError, read_rows
 from benchmarks._runs import Run, predict, run_of
 
 WORST = 10
-FOLD_ROUNDS = 8
+FOLD_ROUNDS = 20
 """Evaluations a fold; more change nothing that shows."""
 
 

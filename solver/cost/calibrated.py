@@ -137,7 +137,7 @@ class Calibrated:
             side["pp"] = (value[:, None] * slow * stages.pipelined)[..., None] + 0.0 * repeats
         micro = self.profile.stack.microbatch_overhead_s * slow
         accumulate = self.profile.stack.accumulate_bytes / self.machine.hbm_bytes_per_s
-        if accumulate:
+        if np.any(accumulate > 0):
             whole = held(self.job.transformer, shapes, stages)
             micro = micro + accumulate * (whole.dense + whole.expert)
         return StageTimes(forward, backward + micro, recompute, exposed, total)
@@ -204,6 +204,24 @@ class Calibrated:
         )
         return times, traffic, self._update(parameters, shapes, columns)
 
+    def _paced(
+        self, shapes: Shapes, times: StageTimes, traffic: DataTraffic, update: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Seconds of one micro-batch on a stage, and after the drain; (N, 4, K, Z) both."""
+        stage = times.base[..., None] + traffic.microbatch_exposed
+        tail = traffic.step_exposed + update[:, :, None, :]
+        return stage, tail + self.step_overhead(shapes)[:, None, None, None]
+
+    def step_seconds(self, shapes: Shapes, stages: Stages, columns: Shardings) -> FloatArray:
+        """Step under the first recomputation and sharding, without memory or rounding; (N,)."""
+        stage, tail = self._paced(shapes, *self._priced(shapes, stages, columns))
+        used = stages.count > 0
+        stage, tail = stage[..., 0, 0], np.where(used, tail[..., 0, 0], 0.0)
+        fill = self._fill(shapes)[:, None]
+        pace = np.where(used, (shapes.microbatches[:, None] - 1 / fill) * stage, 0.0)
+        share = np.where(used, stages.count * stage / fill, 0.0)
+        return np.asarray(pace.max(axis=-1) + share.sum(axis=-1) + tail.max(axis=-1))
+
     def tables(
         self, shapes: Shapes, columns: Shardings | None = None, stages: Stages | None = None
     ) -> Tables:
@@ -216,9 +234,7 @@ class Calibrated:
             stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         columns = columns or shardings(shapes, self.group, self.search)
         times, traffic, update = self._priced(shapes, stages, columns)
-        stage = times.base[..., None] + traffic.microbatch_exposed
-        tail = traffic.step_exposed + update[:, :, None, :]
-        tail = tail + self.step_overhead(shapes)[:, None, None, None]
+        stage, tail = self._paced(shapes, times, traffic, update)
         items = memory_items(self.job, self.profile, shapes, stages, columns, self.kinds)
         compute = times.forward + times.backward
         busiest = np.where(stages.count > 0, compute, -1.0).argmax(axis=-1)

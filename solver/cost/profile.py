@@ -108,6 +108,7 @@ class StackConstants(BaseModel):
     embedding_bytes: float
     routed_bytes: float
     expert_activation_bytes: float
+    expert_bias_bytes: float
     grouped_efficiency: float
     grouped_half_rows: float
     expert_16bit_share: float
