@@ -222,7 +222,7 @@ def problem_params() -> list[click.Parameter]:
     """Return the PROBLEM argument and one flag for each field that a flag may replace."""
     flags = [
         click.Option([_flag(s.name)], type=s.kind, is_flag=s.kind is bool, default=None,
-                     metavar=s.example or None, help=s.meaning)
+                     multiple=s.several, metavar=s.example or None, help=s.meaning)
         for s in SETTINGS
     ]  # fmt: skip
     return [click.Argument(["problem"], required=False, metavar="[PROBLEM.yaml]"), *flags]
@@ -233,7 +233,7 @@ def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProbl
     from solver.job.read import parse_problem
     from solver.report.stored import LOCAL_PROBLEM, problem_path, read_problem_or_plan
 
-    used = {s.field: s.name for s in SETTINGS if given.get(s.name) is not None}
+    used = {s.field: s.name for s in SETTINGS if given.get(s.name) not in (None, ())}
     overrides = nested({field: given[name] for field, name in used.items()})
     flags = {field: _flag(name) for field, name in used.items()}
     local = Path(LOCAL_PROBLEM).is_file()

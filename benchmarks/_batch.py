@@ -18,6 +18,7 @@ from solver.cost.layer import LayerTimes, layer_times
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.shard_columns import shardings
 from solver.cost.stages import Stages
+from solver.cost.step import step_seconds
 from solver.cost.ticks import FloatArray, IntArray
 from solver.job.job import Limits
 
@@ -63,5 +64,5 @@ def steps(run: Run, gpu: Mapping[str, FloatArray], stack: Mapping[str, FloatArra
     columns = Shardings(
         *(getattr(columns, f)[:, one][copies] for f in Shardings.__dataclass_fields__)
     )
-    stages = Stages(*(getattr(run.stages, f)[copies] for f in Stages.__dataclass_fields__))
-    return model.step_seconds(run.shapes.take(copies), stages, columns)
+    stages = run.stages.take(copies)
+    return step_seconds(model, run.shapes.take(copies), stages, columns)

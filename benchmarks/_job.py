@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks._rows import RefusedError, Row
 from solver.cost.profile import Profile
+from solver.job.finetune import Finetune
 from solver.job.job import Job
 from solver.job.presets import models
 from solver.job.recipe import Precision, Recipe
@@ -13,6 +14,20 @@ USUAL_HEAD_DIM = 128
 """Head width where a row gives no heads (most models of the table)."""
 GPT2_VOCAB = 50257
 """Vocabulary where a row gives none: the GPT-2 tokenizer, which the runs without one use."""
+PACKED_SPAN = 100.0
+"""Mean keys of a query in fine-tuning rows, which pack question-answering documents (SQuAD, about
+200 tokens with its context) into their sequences."""
+ADAPTERS = Finetune(lora_rank=32, lora_targets=("all",))
+"""What fine-tuning with adapters trains where a row doesn't say: the default of NeMo's recipes."""
+TASKS = ("pretrain", "sft", "lora")
+
+
+def task_of(row: Row) -> str:
+    """Return what the run trains."""
+    task = row.text("n_task", "task", default="pretrain")
+    if task not in TASKS:
+        raise RefusedError(f"{task[:40]}: only {', '.join(TASKS)} are supported")
+    return task
 
 
 def transformer_of(row: Row) -> Transformer:
@@ -94,6 +109,7 @@ def job_of(row: Row, profile: Profile) -> Job:
     if precision not in known:
         raise RefusedError(f"precision {precision[:40]!r} is not known")
     flash = row.text("flash_attention", default="0" if _old(row, profile) else "1")
+    tuned = task_of(row) != "pretrain"
     return Job(
         transformer=transformer_of(row),
         seq_len=row.count("seq_len"),
@@ -103,6 +119,8 @@ def job_of(row: Row, profile: Profile) -> Job:
             grad_bytes=row.number("grad_dtype_bytes", default=profile.stack.gradient_bytes),
         ),
         attention="unfused" if flash in ("0", "0.0") else "flash",
+        attention_span=PACKED_SPAN if tuned else None,
+        finetune=ADAPTERS if task_of(row) == "lora" else None,
     )
 
 

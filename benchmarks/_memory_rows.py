@@ -25,8 +25,8 @@ from benchmarks._runs import (
     zero_stage,
 )
 from benchmarks._software import software_of
-from solver.cost.memory import MemoryItems, memory_items
-from solver.cost.memory_options import MemoryOptions, Metric, memory_options
+from solver.cost.memory.options import MemoryOptions, Metric, memory_options
+from solver.cost.memory.peak import MemoryItems, memory_items
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import Stages, place

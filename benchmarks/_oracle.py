@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks._rows import RefusedError, Row
-from solver.cost.activations import saved_per_token, tokens_per_rank
-from solver.cost.memory import PHASES, memory_items
-from solver.cost.memory_options import Implementation, memory_options
+from solver.cost.memory.activations import saved_per_token, tokens_per_rank
+from solver.cost.memory.options import Implementation, memory_options
+from solver.cost.memory.peak import PHASES, memory_items
 from solver.cost.profile import Profile, load_profile
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split

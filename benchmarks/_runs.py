@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._job import job_of
+from benchmarks._job import job_of, task_of
 from benchmarks._rows import RefusedError, Row
 from benchmarks._software import software_of
 from solver.cost.calibrated import Calibrated
@@ -96,9 +96,7 @@ def _supported(row: Row) -> None:
     kind = row.text("n_representable", default="yes")
     if kind != "yes":
         raise RefusedError(f"{kind}: Mamba and linear-attention layers are not supported yet")
-    task = row.text("n_task", "task", default="pretrain")
-    if task not in ("pretrain", "sft"):
-        raise RefusedError(f"{task}: training of adapters is not supported yet")
+    task_of(row)
     if row.text("oom") in ("1", "1.0", "true", "True"):
         raise RefusedError("the run went out of memory: it has no step time")
 

@@ -71,6 +71,7 @@ class StageMemory(Output):
 class Stage(Output):
     """Stages that are alike: the first of them, and how many there are.
 
+    ``recomputed_layers`` of each are recomputed in full, the others by ``recompute``;
     ``microbatch_s`` is the time of one micro-batch, forward and backward; ``drain_s`` what is left
     once the pipeline has drained: data-parallel traffic, optimizer.
     """
@@ -84,6 +85,8 @@ class Stage(Output):
     has_embedding: bool
     has_head: bool
     recompute: Literal["none", "selective", "full"]
+    recomputed_layers: int = 0
+    gpu: str = ""
     microbatch_s: float
     drain_s: float
     memory: StageMemory

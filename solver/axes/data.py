@@ -16,14 +16,17 @@ FULL_SHARDING = 3
 
 def stages(search: Search) -> tuple[int, ...]:
     """Return the ZeRO stages to look at, ascending."""
-    return ZERO_STAGES if search.zero is None else tuple(sorted(search.zero))
+    listed = ZERO_STAGES if search.zero is None else tuple(sorted(search.zero))
+    allowed = search.keeps("zero", np.array(listed))
+    return tuple(stage for stage, keep in zip(listed, allowed, strict=True) if keep)
 
 
 def replica_groups(group: NodeGroup, search: Search, largest_dp: int) -> tuple[int, ...]:
     """Return the numbers of HSDP replica groups to look at, from 2."""
     if not search.hsdp or FULL_SHARDING not in stages(search):
         return ()
-    return tuple(d for d in divisors(largest_dp) if d > 1) if largest_dp > 1 else ()
+    counts = np.array([d for d in divisors(largest_dp) if d > 1], dtype=np.int64)
+    return tuple(int(d) for d in counts[search.keeps("dp_replicate", counts)])
 
 
 def hsdp_fits(group: NodeGroup, shapes: Degrees, replicas: IntArray) -> BoolArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..job.finetune import adapted_attention
 from ..job.transformer import Transformer
 from .kernels import (
     BACKWARD_UNFUSED,
@@ -29,7 +30,9 @@ OPERATOR_SHARE = 0.5
 def attention_half(core: Core) -> Work:
     """Everything of a layer but its MLP."""
     model = core.model
-    linears = core.linears(_latent_up(core) + _plain_linears(core))
+    trained = core.trains("attention")
+    linears = core.linears(_latent_up(core) + _plain_linears(core), trained=trained)
+    linears = linears + core.adapters(adapted_attention(model, core.job.finetune))
     heads = _heads(core)
     block = core.moved(_block_traffic(core) * core.stack.elementwise)
     cast = core.cast(core.tokens * (model.hidden + model.value_width / core.tp))
@@ -52,7 +55,8 @@ def _repeated(core: Core, linears: Work, heads: FloatArray, elementwise: FloatAr
         norms = 2 * core.tokens * NORM_TRAFFIC * core.model.hidden / core.sp
         total = total + core.moved(norms * core.stack.elementwise)
     if core.repeats("mla_up_proj"):
-        total = total + core.linears(_latent_up(core)).forward
+        ups = core.linears(_latent_up(core), trained=core.trains("attention"))
+        total = total + ups.forward
     if core.repeats("operators"):
         total = total + OPERATOR_SHARE * linears.forward + elementwise
     return total
@@ -86,14 +90,14 @@ def _latent_up(core: Core) -> list[Width]:
 def _heads(core: Core) -> FloatArray:
     """Forward of scores and context, all heads of a rank."""
     model, job = core.model, core.job
-    span = mean_span(model, job.seq_len)
+    span = mean_span(model, job.document_tokens)
     flops = 2 * core.tokens * span * (model.query_width + model.value_width) / core.tp
     width_a_head = (model.query_width + model.value_width) // (2 * model.heads)
     if job.attention == "unfused":
         scores = core.tokens * job.seq_len * model.heads / core.tp
         return unfused_attention_seconds(core.machine, flops, scores, width_a_head)
     seconds = flash_attention_seconds(
-        core.machine, flops, float(job.seq_len), core.cp, width_a_head
+        core.machine, flops, job.document_tokens, core.cp, width_a_head
     )
     return seconds * (core.stack.latent_attention if model.mla else 1.0)
 
@@ -106,7 +110,7 @@ def _block_traffic(core: Core) -> FloatArray:
     return 2 * core.tokens * (BLOCK_TRAFFIC * model.hidden / core.sp + rope * heads / core.tp)
 
 
-def mean_span(model: Transformer, seq_len: int) -> float:
+def mean_span(model: Transformer, seq_len: float) -> float:
     """Mean keys that a query sees over all layers: half the sequence, or the window if shorter."""
     causal = seq_len / 2
     if model.window is None or not model.window_layers:

@@ -15,16 +15,18 @@ from ..job.job import RECOMPUTE, Job, Limits, Recompute, Search
 from ..plan import Estimate
 from .communication import neighbour_seconds
 from .data_parallel import DataTraffic, Passes, data_traffic
+from .frozen import layers_with_backward
 from .layer import LayerTimes, Part, layer_times
 from .machine import Machine
-from .memory import least_bytes, memory_items
-from .parameters import Held, held
+from .memory.peak import MemoryItems, least_bytes, memory_items
+from .memory.states import weights_of
+from .parameters import Held, trained
 from .profile import Profile
 from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
-from .stages import Stages, split
-from .tables import Choice, Seconds, Tables, round_up
+from .stages import RECOMPUTE_CLASS, Stages, split
+from .tables import Choice, Seconds, Tables, evaluate, round_up
 from .ticks import FloatArray, IntArray, capacity_mebibytes, grains, mebibytes
 
 ONE_NODE = 8
@@ -61,6 +63,49 @@ class StageTimes:
         """Everything but data-parallel traffic, (N, 4, K)."""
         layer = (self.forward + self.backward)[..., None] + self.recompute
         return np.asarray(layer + sum(self.exposed.values()))
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Seconds and bytes of N shapes, before anything is rounded.
+
+    Attributes
+    ----------
+    shapes, times, traffic
+        Shapes, and times by part.
+    update, tail
+        Seconds of the optimizer (N, 4, Z), and of all that comes after the pipeline (N, 4, K, Z).
+    items
+        Bytes by item.
+    """
+
+    shapes: Shapes
+    times: StageTimes
+    traffic: DataTraffic
+    update: FloatArray
+    tail: FloatArray
+    items: MemoryItems
+
+    @property
+    def microbatch(self) -> FloatArray:
+        """Seconds of one micro-batch, (N, 4, K, Z)."""
+        return np.asarray(self.times.base[..., None] + self.traffic.microbatch_exposed)
+
+    def sent(self, metric: str, where: tuple[IntArray | slice, IntArray | slice]) -> FloatArray:
+        """Seconds of communication a step of the chosen (shape, class) entries."""
+        times, traffic = self.times, self.traffic
+        exposed = metric == "exposed"
+        layer = sum((times.exposed if exposed else times.total).values())
+        each, once = (
+            (traffic.microbatch_exposed, traffic.step_exposed)
+            if exposed
+            else (traffic.microbatch_total, traffic.step_total)
+        )
+        full = (*times.base.shape, max(each.shape[-1], once.shape[-1]))
+        each, once = (np.broadcast_to(part, full)[where] for part in (each, once))
+        inside = np.asarray(layer)[where][..., None] + each
+        count = self.shapes.microbatches.reshape((-1,) + (1,) * (inside.ndim - 1))
+        return np.asarray(count * inside + once)
 
 
 class Calibrated:
@@ -107,40 +152,61 @@ class Calibrated:
             "embedding": stages.has_embedding.astype(np.float64),
             "head": stages.has_head.astype(np.float64),
         }
+        finetune = self.job.finetune
+        passes = 2 if finetune is not None and finetune.reference_model else 1
+        left = layers_with_backward(self.job, shapes, stages)
+        after = weight | {
+            "dense": left.dense_layers.astype(np.float64), "moe": left.moe_layers.astype(np.float64)
+        }  # fmt: skip
         slow = self.slowdown(shapes)[:, None]
         parts: dict[str, Part] = {name: getattr(layers, name) for name in weight}
 
-        def summed(pick: str, which: int | None = None) -> FloatArray:
+        def summed(
+            pick: str, which: int | None = None, weight: dict[str, FloatArray] = weight
+        ) -> FloatArray:
             total = np.zeros_like(slow)
-            for name, part in parts.items():
-                value = getattr(part, pick)
-                total = (
-                    total + weight[name] * (value if which is None else value[which])[core, None]
-                )
+            for name, layers_of in weight.items():
+                value = getattr(parts[name], pick)
+                total = total + layers_of * (value if which is None else value[which])[core, None]
             return np.asarray(total * slow)
 
-        forward, backward = summed("forward"), summed("backward")
-        repeated = forward - weight["head"] * layers.head.forward[core, None] * slow
-        added = {"none": 0.0 * repeated, "selective": summed("attention"), "full": repeated}
-        recompute = np.stack([added[kind] for kind in kinds], axis=-1)
+        forward, backward = summed("forward"), summed("backward", None, after)
+        repeated = summed("forward", None, after)
+        repeated = repeated - weight["head"] * layers.head.forward[core, None] * slow
+        selective = summed("attention", None, after)
+        added = {"none": 0.0 * repeated, "selective": selective, "full": repeated}
         repeats = np.array([float(kind == "full") for kind in kinds])
         axes = AXES if self.profile.software.sequence_parallel else REDUCED
         exposed, total = (
             {
-                axis: summed(axis, which)[..., None] * (1 + ratio + repeats)
+                axis: passes * summed(axis, which)[..., None]
+                + summed(axis, which, after)[..., None] * (ratio + repeats)
                 for axis, ratio in axes.items()
             }
             for which in (0, 1)
         )
+        if stages.recomputed.any():
+            again = {
+                "dense": np.minimum(stages.recomputed_dense, after["dense"]),
+                "moe": np.minimum(stages.recomputed_moe, after["moe"]),
+            }
+            more = summed("forward", None, again)
+            added["none"] = added["none"] + more
+            added["selective"] = added["selective"] + more - summed("attention", None, again)
+            for which, side in enumerate((exposed, total)):
+                for axis in axes:
+                    side[axis] += summed(axis, which, again)[..., None] * (1 - repeats)
+        recompute = np.stack([added[kind] for kind in kinds], axis=-1)
         sent = neighbour_seconds(self.job, self.machine, shapes)
         for side, value in zip((exposed, total), sent, strict=True):
-            side["pp"] = (value[:, None] * slow * stages.pipelined)[..., None] + 0.0 * repeats
+            # A reference model sends forward only: half of what a trained one sends.
+            sends = (1 + passes) / 2
+            side["pp"] = (sends * value[:, None] * slow * stages.pipelined)[..., None] + 0 * repeats
         micro = self.profile.stack.microbatch_overhead_s * slow
         accumulate = self.profile.stack.accumulate_bytes / self.machine.hbm_bytes_per_s
         if np.any(accumulate > 0):
-            whole = held(self.job.transformer, shapes, stages)
-            micro = micro + accumulate * (whole.dense + whole.expert)
-        return StageTimes(forward, backward + micro, recompute, exposed, total)
+            micro = micro + accumulate * trained(self.job, shapes, stages).every
+        return StageTimes(passes * forward, backward + micro, recompute, exposed, total)
 
     def _update(self, parameters: Held, shapes: Shapes, columns: Shardings) -> FloatArray:
         """Seconds of the optimizer step, (N, 4, Z)."""
@@ -158,7 +224,7 @@ class Calibrated:
             seconds = seconds + stack.offloaded_parameter_s * owned
         return np.asarray(seconds * self.slowdown(shapes)[:, None, None])
 
-    def _fill(self, shapes: Shapes) -> IntArray:
+    def fill(self, shapes: Shapes) -> IntArray:
         """Return what divides the pipeline's fill: virtual stages, or the schedule's divisor."""
         divisor = FILL_DIVISOR[self.profile.software.schedule]
         return np.where(divisor > 1, divisor, shapes.vpp)
@@ -180,47 +246,30 @@ class Calibrated:
         base = self.stage_times(shapes, stages, self.kinds[:1]).base[..., 0]
         column = (slice(None), None)
         pace, share = pipeline_grains(
-            base, stages.count, self._fill(shapes)[column], shapes.microbatches[column]
+            base, stages.count, self.fill(shapes)[column], shapes.microbatches[column]
         )
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
-        parameters = held(self.job.transformer, shapes, stages)
+        parameters = trained(self.job, shapes, stages)
         tail = self._update(parameters, shapes, spread)[..., 0]
         tail = tail + self.step_overhead(shapes)[:, None]
         step = step_ticks(pace, share, grains(np.where(stages.count > 0, tail, 0.0)))
         need = least_bytes(self.job, self.profile, shapes, stages, self.kinds)
         return step, mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
 
-    def _priced(
+    def priced(
         self, shapes: Shapes, stages: Stages, columns: Shardings
     ) -> tuple[StageTimes, DataTraffic, FloatArray]:
+        """Seconds of a micro-batch, of data-parallel traffic and of the optimizer."""
         times = self.stage_times(shapes, stages, self.kinds)
-        parameters = held(self.job.transformer, shapes, stages)
+        weights = weights_of(self.job, shapes, stages)
         passes = Passes(times.forward[..., None], (times.backward[..., None] + times.recompute))
-        traffic = data_traffic(self.job, self.machine, shapes, columns, stages, parameters, passes)
+        traffic = data_traffic(self.job, self.machine, shapes, columns, stages, weights, passes)
         slow = self.slowdown(shapes)[:, None, None, None]
         traffic = DataTraffic(
             *(slow * getattr(traffic, f) for f in DataTraffic.__dataclass_fields__)
         )
-        return times, traffic, self._update(parameters, shapes, columns)
-
-    def _paced(
-        self, shapes: Shapes, times: StageTimes, traffic: DataTraffic, update: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Seconds of one micro-batch on a stage, and after the drain; (N, 4, K, Z) both."""
-        stage = times.base[..., None] + traffic.microbatch_exposed
-        tail = traffic.step_exposed + update[:, :, None, :]
-        return stage, tail + self.step_overhead(shapes)[:, None, None, None]
-
-    def step_seconds(self, shapes: Shapes, stages: Stages, columns: Shardings) -> FloatArray:
-        """Step under the first recomputation and sharding, without memory or rounding; (N,)."""
-        stage, tail = self._paced(shapes, *self._priced(shapes, stages, columns))
-        used = stages.count > 0
-        stage, tail = stage[..., 0, 0], np.where(used, tail[..., 0, 0], 0.0)
-        fill = self._fill(shapes)[:, None]
-        pace = np.where(used, (shapes.microbatches[:, None] - 1 / fill) * stage, 0.0)
-        share = np.where(used, stages.count * stage / fill, 0.0)
-        return np.asarray(pace.max(axis=-1) + share.sum(axis=-1) + tail.max(axis=-1))
+        return times, traffic, self._update(weights.trained, shapes, columns)
 
     def tables(
         self, shapes: Shapes, columns: Shardings | None = None, stages: Stages | None = None
@@ -233,36 +282,44 @@ class Calibrated:
         if stages is None:
             stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         columns = columns or shardings(shapes, self.group, self.search)
-        times, traffic, update = self._priced(shapes, stages, columns)
-        stage, tail = self._paced(shapes, times, traffic, update)
-        items = memory_items(self.job, self.profile, shapes, stages, columns, self.kinds)
-        compute = times.forward + times.backward
+        figures = self.figures(shapes, stages, columns)
+        compute = figures.times.forward + figures.times.backward
         busiest = np.where(stages.count > 0, compute, -1.0).argmax(axis=-1)
         row = np.arange(len(shapes))
-        microbatches = shapes.microbatches[:, None, None]
-        metric = self.limits.comm_metric
-        layer = sum((times.exposed if metric == "exposed" else times.total).values())
-        each, once = (
-            (traffic.microbatch_exposed, traffic.step_exposed)
-            if metric == "exposed"
-            else (traffic.microbatch_total, traffic.step_total)
-        )
-        each, once = (np.broadcast_to(part, stage.shape)[row, busiest] for part in (each, once))
-        sent = microbatches * (np.asarray(layer)[row, busiest][..., None] + each) + once
         seconds = Seconds(
-            stage, tail, items.total(), sent, shapes.microbatches * compute[row, busiest], busiest
+            figures.microbatch,
+            figures.tail,
+            figures.items.total(),
+            figures.sent(self.limits.comm_metric, (row, busiest)),
+            shapes.microbatches * compute[row, busiest],
+            busiest,
         )
-        filled = replace(shapes, vpp=self._fill(shapes))
+        filled = replace(shapes, vpp=self.fill(shapes))
         tables = round_up(filled, columns, stages, len(self.kinds), seconds)
         return replace(tables, shapes=shapes)
 
+    def tail(self, shapes: Shapes, traffic: DataTraffic, update: FloatArray) -> FloatArray:
+        """Seconds of all that comes after the pipeline, (N, 4, K, Z)."""
+        tail = traffic.step_exposed + update[:, :, None, :]
+        return np.asarray(tail + self.step_overhead(shapes)[:, None, None, None])
+
+    def figures(self, shapes: Shapes, stages: Stages, columns: Shardings) -> Figures:
+        """Price every stage class, recomputation and sharding, before rounding."""
+        times, traffic, update = self.priced(shapes, stages, columns)
+        tail = self.tail(shapes, traffic, update)
+        items = memory_items(self.job, self.profile, shapes, stages, columns, self.kinds)
+        return Figures(shapes, times, traffic, update, tail, items)
+
     def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
         """Itemise one complete choice."""
-        from .itemise import itemise  # noqa: PLC0415 - it reads this module's types
+        from .itemise import Slot, Totals, itemise  # noqa: PLC0415 - it reads this module's types
 
         single = tables.take(np.array([row]))
-        times, traffic, update = self._priced(single.shapes, single.stages, single.shardings)
-        items = memory_items(
-            self.job, self.profile, single.shapes, single.stages, single.shardings, self.kinds
-        )
-        return itemise(self, single, choice, times, traffic, update, items)
+        figures = self.figures(single.shapes, single.stages, single.shardings)
+        slots = [
+            Slot(self, figures, single.stages, (0, stage), choice.recompute[group], choice.sharding)
+            for stage, group in enumerate(RECOMPUTE_CLASS)
+            if single.stages.count[0, stage] > 0
+        ]
+        step, _, sent = evaluate(single, 0, choice)
+        return itemise(slots, Totals(step, sent, int(single.compute[0])))

@@ -12,10 +12,9 @@ import numpy as np
 from ..axes.data import FULL_SHARDING
 from ..job.job import Job
 from .machine import Machine
-from .parameters import Held
+from .memory.states import Weights, shard_ranks
 from .shapes import Shapes, Shardings
 from .stages import Stages
-from .states import shard_ranks
 from .ticks import FloatArray, IntArray
 
 GATHERED_BYTES = 2.0
@@ -56,10 +55,10 @@ class Passes:
 
 def data_traffic(
     job: Job, machine: Machine, shapes: Shapes, shardings: Shardings, stages: Stages,
-    parameters: Held, passes: Passes,
+    weights: Weights, passes: Passes,
 ) -> DataTraffic:  # fmt: skip
     """Price the traffic of every sharding against the compute that it may hide under."""
-    pricing = _Pricing(job, machine, shapes, shardings, stages, parameters)
+    pricing = _Pricing(job, machine, shapes, shardings, stages, weights)
     forward, backward = passes.forward[..., None], passes.backward[..., None]
     zero = shardings.zero[:, None, None, :]
     ahead, back, sent = _each(machine, pricing, zero, forward, backward)
@@ -108,10 +107,10 @@ class _Pricing:
 
     def __init__(
         self, job: Job, machine: Machine, shapes: Shapes, shardings: Shardings, stages: Stages,
-        held: Held,
+        weights: Weights,
     ) -> None:  # fmt: skip
         self.job, self.machine, self.shapes = job, machine, shapes
-        self.shardings, self.held = shardings, held
+        self.shardings, self.weights, self.trained = shardings, weights, weights.trained
         self.layers = stages.layers[:, :, None, None]
         self.dense_ranks, self.expert_ranks = shard_ranks(shapes, shardings)
 
@@ -139,14 +138,17 @@ class _Pricing:
 
     def _volumes(self, byte_width: float) -> tuple[FloatArray, FloatArray]:
         return (
-            byte_width * self.held.dense[:, :, None],
-            byte_width * self.held.expert[:, :, None],
+            byte_width * self.trained.dense[:, :, None],
+            byte_width * self.trained.expert[:, :, None],
         )
 
     def gather(self) -> FloatArray:
         """Gather of all of a stage's weights inside the shard group."""
         stack = self.machine.profile.stack
-        return self._seconds(*self._volumes(GATHERED_BYTES), stack.fsdp_fabric, stack.fsdp_link)
+        dense, expert = self._volumes(GATHERED_BYTES)
+        frozen = self.weights.frozen
+        dense, expert = dense + frozen.dense[:, :, None], expert + frozen.expert[:, :, None]
+        return self._seconds(dense, expert, stack.fsdp_fabric, stack.fsdp_link)
 
     def scatter(self) -> FloatArray:
         """Reduce-scatter of all of a stage's gradients inside the shard group."""
@@ -188,8 +190,8 @@ class _Pricing:
         """HSDP: all-reduce of a rank's gradient shard over the replicas."""
         replicas = np.asarray(self.shardings.replicas, dtype=np.float64)
         owned = (
-            self.held.dense[:, :, None] / self.dense_ranks[:, None, :]
-            + self.held.expert[:, :, None] / self.expert_ranks[:, None, :]
+            self.trained.dense[:, :, None] / self.dense_ranks[:, None, :]
+            + self.trained.expert[:, :, None] / self.expert_ranks[:, None, :]
         )
         stride = self.shapes.tp[:, None] * self.dense_ranks
         rate = self._bandwidth(replicas, stride, self.machine.profile.stack.fabric_efficiency, 1.0)
@@ -198,6 +200,6 @@ class _Pricing:
 
     def vocabulary_share(self) -> FloatArray:
         """Share of a stage's parameters in embedding and head, whose traffic nothing hides."""
-        held = self.held
+        held = self.trained
         whole = np.maximum(held.dense + held.expert, 1.0)  # an empty class holds nothing
         return np.asarray((held.vocabulary / whole)[:, :, None, None])

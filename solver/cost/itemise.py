@@ -1,99 +1,85 @@
-"""One complete choice taken apart: the memory of each stage and the parts of the step."""
+"""A complete plan taken apart: the memory of each stage and the parts of the step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
-from .data_parallel import DataTraffic
-from .memory import MemoryItems
 from .schedule import bubble_fraction
-from .stages import CLASSES, RECOMPUTE_CLASS
-from .tables import Choice, Tables, evaluate
-from .ticks import GRAIN_S, MIB, TICK_S, FloatArray, IntArray
+from .stages import Stages
+from .ticks import GRAIN_S, MIB, TICK_S, BoolArray, FloatArray, IntArray, grains
 from .verdict import CLASS_NAMES, verdict
 
 if TYPE_CHECKING:
-    from .calibrated import Calibrated, StageTimes
+    from .calibrated import Calibrated, Figures
+
+
+class Totals(NamedTuple):
+    """Ticks of the step; grains of communication and of compute on the busiest stage."""
+
+    step: int
+    sent: int
+    compute: int
 
 
 @dataclass(frozen=True)
-class _Picker:
-    """Picks the chosen entry of arrays that broadcast to (1, 4, K, Z)."""
+class Slot:
+    """Stages that are alike, as one entry of a cost model's figures.
 
-    shape: tuple[int, ...]
-    choice: Choice
+    Attributes
+    ----------
+    model, figures, stages
+        Cost model, its figures, and the stages that these are of.
+    entry
+        Shape (row) and stage class in the figures.
+    kind, column
+        Recomputation and sharding.
+    """
 
-    def __call__(self, values: FloatArray | IntArray, stage: int) -> float:
-        padded = values if values.ndim == len(self.shape) else values.reshape(
-            values.shape + (1,) * (len(self.shape) - values.ndim)
-        )  # fmt: skip
-        kind = self.choice.recompute[RECOMPUTE_CLASS[stage]]
-        full = np.broadcast_to(padded, self.shape)
-        return float(full[0, stage, kind, self.choice.sharding])
+    model: Calibrated
+    figures: Figures
+    stages: Stages
+    entry: tuple[int, int]
+    kind: int
+    column: int
+
+    def pick(self, values: FloatArray | IntArray) -> float:
+        """Return the entry of an array that broadcasts to (N, 4, K, Z)."""
+        shape: tuple[int, ...] = (*values.shape, *((1,) * (4 - values.ndim)))
+        columns = max(shape[-1], self.column + 1)
+        full = np.broadcast_to(values.reshape(shape), (*self.figures.times.base.shape, columns))
+        row, stage = self.entry
+        return float(full[row, stage, self.kind, self.column])
+
+    def of(self, values: FloatArray | IntArray | BoolArray) -> float:
+        """Return the entry of an array of shape (N, 4)."""
+        return float(values[self.entry])
+
+    @property
+    def microbatch_s(self) -> float:
+        """Seconds of one micro-batch."""
+        times = self.figures.times.base[..., None]
+        return self.pick(times) + self.pick(self.figures.traffic.microbatch_exposed)
 
 
-def itemise(
-    model: Calibrated, tables: Tables, choice: Choice, times: StageTimes, traffic: DataTraffic,
-    update: FloatArray, items: MemoryItems,
-) -> Estimate:  # fmt: skip
-    """Build the estimate of the single shape in ``tables``."""
-    pick = _Picker(tables.pace.shape, choice)
-    stage_s = times.base[..., None] + traffic.microbatch_exposed
-    used = [c for c in range(CLASSES) if tables.stages.count[0, c] > 0]
-    stages = tuple(_stage(model, tables, items, pick, (c, pick(stage_s, c))) for c in used)
-    pace = max(used, key=lambda c: pick(stage_s, c))
-    time = _step_time(model, tables, choice, pick, pace, times, traffic, update)
+def itemise(slots: Sequence[Slot], totals: Totals) -> Estimate:
+    """Build the estimate of a plan from its stages, in the order of the pipeline."""
+    stages = tuple(_stage(slot) for slot in slots)
     worst = max(range(len(stages)), key=lambda i: stages[i].memory.total_bytes)
-    ticks_sent = evaluate(tables, 0, choice)[2]
-    shapes = tables.shapes
+    shapes = slots[0].figures.shapes.take(np.array([slots[0].entry[0]]))
     return Estimate(
         stages=stages,
-        time=time,
+        time=_step_time(max(slots, key=lambda slot: slot.microbatch_s), totals),
         peak_bytes=stages[worst].memory.total_bytes,
         worst_stage=stages[worst].index,
         verdict=stages[worst].memory.verdict,
         bubble_fraction=float(bubble_fraction(shapes.pp, shapes.vpp, shapes.microbatches)[0]),
-        communication_ratio=ticks_sent / int(tables.compute[0]),
-        communication_metric=model.limits.comm_metric,
-    )
-
-
-def _stage(
-    model: Calibrated, tables: Tables, items: MemoryItems, pick: _Picker, timed: tuple[int, float]
-) -> Stage:
-    stage, microbatch_s = timed
-    stages = tables.stages
-    kind = model.kinds[pick.choice.recompute[RECOMPUTE_CLASS[stage]]]
-    parts = {f"{name}_bytes": pick(getattr(items, name), stage) for name in _ITEM_NAMES}
-    total, limit = sum(parts.values()), float(model.capacity_mib * MIB)
-    return Stage(
-        name=CLASS_NAMES[stage],
-        index=int(stages.index[0, stage]),
-        count=int(stages.count[0, stage]),
-        layers=int(stages.layers[0, stage]),
-        dense_layers=int(stages.dense_layers[0, stage]),
-        moe_layers=int(stages.moe_layers[0, stage]),
-        has_embedding=bool(stages.has_embedding[0, stage]),
-        has_head=bool(stages.has_head[0, stage]),
-        recompute=kind,
-        microbatch_s=microbatch_s,
-        drain_s=pick(tables.tail, stage) * GRAIN_S,
-        memory=StageMemory(
-            **parts,
-            total_bytes=total,
-            limit_bytes=limit,
-            usable_bytes=model.usable_bytes,
-            verdict=verdict(
-                np.ceil(total / MIB) * MIB,
-                limit,
-                model.usable_bytes,
-                pick(items.reclaimable, stage),
-            ),
-        ),
+        communication_ratio=totals.sent / totals.compute,
+        communication_metric=slots[0].model.limits.comm_metric,
     )
 
 
@@ -108,36 +94,65 @@ _ITEM_NAMES = (
 )
 
 
-def _step_time(
-    model: Calibrated, tables: Tables, choice: Choice, pick: _Picker, pace: int,
-    times: StageTimes, traffic: DataTraffic, update: FloatArray,
-) -> StepTime:  # fmt: skip
-    shapes, job = tables.shapes, model.job
-    microbatches = int(shapes.microbatches[0])
-    step = evaluate(tables, 0, choice)[0] * TICK_S
-    kind = pick.choice.recompute[RECOMPUTE_CLASS[pace]]
-    compute = microbatches * float(times.forward[0, pace] + times.backward[0, pace])
-    recompute = microbatches * float(times.recompute[0, pace, kind])
+def _stage(slot: Slot) -> Stage:
+    stages, model, items = slot.stages, slot.model, slot.figures.items
+    parts = {f"{name}_bytes": slot.pick(getattr(items, name)) for name in _ITEM_NAMES}
+    total, limit = sum(parts.values()), float(model.capacity_mib * MIB)
+    return Stage(
+        name=CLASS_NAMES[slot.entry[1]],
+        index=int(slot.of(stages.index)),
+        count=int(slot.of(stages.count)),
+        layers=int(slot.of(stages.layers)),
+        dense_layers=int(slot.of(stages.dense_layers)),
+        moe_layers=int(slot.of(stages.moe_layers)),
+        has_embedding=bool(slot.of(stages.has_embedding)),
+        has_head=bool(slot.of(stages.has_head)),
+        recompute=model.kinds[slot.kind],
+        recomputed_layers=int(slot.of(stages.recomputed)),
+        gpu=model.group.gpu.id,
+        microbatch_s=slot.microbatch_s,
+        drain_s=int(grains(np.array(slot.pick(slot.figures.tail)))) * GRAIN_S,
+        memory=StageMemory(
+            **parts,
+            total_bytes=total,
+            limit_bytes=limit,
+            usable_bytes=model.usable_bytes,
+            verdict=verdict(
+                np.ceil(total / MIB) * MIB,
+                limit,
+                model.usable_bytes,
+                slot.pick(items.reclaimable),
+            ),
+        ),
+    )
+
+
+def _step_time(pace: Slot, totals: Totals) -> StepTime:
+    """Take the step apart on the stage that sets the pace."""
+    figures, job = pace.figures, pace.model.job
+    times, traffic = figures.times, figures.traffic
+    shapes = figures.shapes.take(np.array([pace.entry[0]]))
+    microbatches, step = int(shapes.microbatches[0]), totals.step * TICK_S
+    compute = microbatches * (pace.of(times.forward) + pace.of(times.backward))
+    recompute = microbatches * pace.pick(times.recompute)
     axes = {
         axis: AxisTime(
-            exposed_s=microbatches * float(times.exposed[axis][0, pace, kind]),
-            total_s=microbatches * float(times.total[axis][0, pace, kind]),
+            exposed_s=microbatches * pace.pick(times.exposed[axis]),
+            total_s=microbatches * pace.pick(times.total[axis]),
         )
         for axis in times.exposed
     }
     axes["dp"] = AxisTime(
-        exposed_s=microbatches * pick(traffic.microbatch_exposed, pace)
-        + pick(traffic.step_exposed, pace),
-        total_s=microbatches * pick(traffic.microbatch_total, pace)
-        + pick(traffic.step_total, pace),
+        exposed_s=microbatches * pace.pick(traffic.microbatch_exposed)
+        + pace.pick(traffic.step_exposed),
+        total_s=microbatches * pace.pick(traffic.microbatch_total) + pace.pick(traffic.step_total),
     )
-    optimizer = pick(update[:, :, None, :], pace)
-    overhead = float(model.step_overhead(shapes)[0])
+    optimizer = pace.pick(figures.update[:, :, None, :])
+    overhead = float(pace.model.step_overhead(shapes)[0])
     spent = compute + recompute + sum(a.exposed_s for a in axes.values()) + optimizer + overhead
-    flops = job.transformer.flops_per_token(job.seq_len) * 3 * job.step_tokens
-    rate = flops / step / int(shapes.gpus[0])
+    rate = job.step_flops / step / int(shapes.gpus[0])
     repeated = recompute / compute if compute > 0 else 0.0
-    mfu = rate / model.machine.peak_flops
+    mfu = rate / pace.model.machine.peak_flops
     return StepTime(
         step_s=step,
         compute_s=compute,

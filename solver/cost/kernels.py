@@ -65,12 +65,17 @@ def misalignment(width: FloatArray) -> FloatArray:
 
 
 def linear_seconds(
-    machine: Machine, tokens: FloatArray, shape: tuple[FloatArray, FloatArray], precision: Precision
+    machine: Machine,
+    tokens: FloatArray,
+    shape: tuple[FloatArray, FloatArray],
+    precision: Precision,
+    *,
+    trained: bool = True,
 ) -> tuple[FloatArray, FloatArray]:
     """Forward and backward time of a linear layer, (outputs, inputs) = ``shape``.
 
-    Backward is the product for the input's gradient and the one for the weight's. Misaligned widths
-    and very large matrices lose rate in all three.
+    Backward is the product for the input's gradient and, where it is trained, the one for the
+    weight's. Misaligned widths and very large matrices lose rate in all three.
     """
     outputs, inputs = shape
     odd = np.minimum(misalignment(outputs) + misalignment(inputs), MOST_MISALIGNED)
@@ -80,8 +85,9 @@ def linear_seconds(
     )
     forward = matmul_seconds(machine, Matmul(tokens, outputs, inputs), precision)
     data = matmul_seconds(machine, Matmul(tokens, inputs, outputs), precision)
-    weight = matmul_seconds(machine, Matmul(outputs, inputs, tokens), precision)
-    return forward * loss, (data + weight) * loss
+    if trained:
+        data = data + matmul_seconds(machine, Matmul(outputs, inputs, tokens), precision)
+    return forward * loss, data * loss
 
 
 def pass_seconds(machine: Machine, traffic_bytes: FloatArray) -> FloatArray:

@@ -146,20 +146,24 @@ def _vocabulary(core: Core) -> FloatArray:
 def _embedding(core: Core) -> Part:
     """Price the input embedding: its gradient is a pass over the table for each micro-batch."""
     table = _vocabulary(core) * core.model.hidden
-    backward = core.moved(core.stack.embedding_bytes * table)
+    finetune = core.job.finetune
+    trained = core.trains("embedding") and not (finetune and finetune.frozen_layers)
+    backward = core.moved(core.stack.embedding_bytes * table * trained)
     return _compute(core, Work(core.zero, backward, core.zero))
 
 
 def _head(core: Core, layer: Part) -> Part:
     """Price the output projection and loss, and multi-token-prediction modules with theirs."""
     rows, hidden = _vocabulary(core), np.full_like(core.tp, core.model.hidden)
-    forward, backward = linear_seconds(core.machine, core.tokens, (rows, hidden), "bf16")
+    forward, backward = linear_seconds(
+        core.machine, core.tokens, (rows, hidden), "bf16", trained=core.trains("head")
+    )
     loss = core.moved(core.stack.logit_bytes * core.tokens * rows)
     forward, backward = forward + LOSS_FORWARD * loss, backward + (1 - LOSS_FORWARD) * loss
     extra = core.model.mtp_layers
     if not extra:
         return _compute(core, Work(forward, backward, core.zero))
-    joined = core.linears([(hidden, 2 * hidden)])
+    joined = core.linears([(hidden, 2 * hidden)], trained=core.trains("mlp"))
     return Part(
         forward * (1 + extra) + extra * (layer.forward + joined.forward),
         backward * (1 + extra) + extra * (layer.backward + joined.backward),

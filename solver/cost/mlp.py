@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..job.finetune import FrozenPart, adapted_mlp
 from ..job.transformer import Moe
 from .attention import BACKWARD_ELEMENTWISE, OPERATOR_SHARE
 from .kernels import linear_seconds
+from .ticks import FloatArray
 from .work import Core, Work
 
 GATED_TRAFFIC, PLAIN_TRAFFIC = 3, 2
@@ -18,7 +20,9 @@ def dense_mlp(core: Core, ffn: float, module: str = "mlp") -> Work:
     model, tp = core.model, core.tp
     hidden = np.full_like(tp, model.hidden)
     wide = ffn * (2 if model.gated else 1) / tp
-    linears = core.linears([(wide, hidden), (hidden, ffn / tp)])
+    part: FrozenPart = "experts" if module == "moe" else "mlp"
+    linears = core.linears([(wide, hidden), (hidden, ffn / tp)], trained=core.trains(part))
+    linears = linears + core.adapters(adapted_mlp(model, core.job.finetune, ffn))
     tensors = GATED_TRAFFIC if model.gated else PLAIN_TRAFFIC
     activation = core.moved(2 * core.tokens * tensors * ffn / tp * core.stack.elementwise)
     cast = core.cast(core.tokens * (model.hidden + ffn / tp))
@@ -50,22 +54,44 @@ def experts(core: Core, moe: Moe) -> Work:
     wide = width * (2 if model.gated else 1)
     hidden = np.full_like(rows, model.hidden)
     slow = (1 + stack.grouped_half_rows / np.maximum(rows / local, 1.0)) / stack.grouped_efficiency
-    up = linear_seconds(core.machine, rows, (wide, hidden), core.precision)
-    down = linear_seconds(core.machine, rows, (hidden, width), core.precision)
+    trained = core.trains("experts")
+    up = linear_seconds(core.machine, rows, (wide, hidden), core.precision, trained=trained)
+    down = linear_seconds(core.machine, rows, (hidden, width), core.precision, trained=trained)
     permute = core.moved(stack.routed_bytes * rows * model.hidden)
     bias = stack.expert_bias_bytes if model.mlp_bias else 0.0
     activation = core.moved((stack.expert_activation_bytes * 2 + bias) * rows * width)
     held = local * (wide + width) * model.hidden
-    weights = core.moved(core.job.recipe.grad_bytes * held)
+    weights = core.moved((core.job.recipe.grad_bytes if trained else core.restored_bytes) * held)
+    restored = core.moved((0.0 if trained else core.restored_bytes) * held)
     cast = core.cast(rows * (model.hidden + width))
-    forward = slow * (up[0] + down[0]) + permute + activation + cast
+    thin = _expert_adapters(core, moe, rows)
+    forward = slow * (up[0] + down[0]) + permute + activation + cast + restored + thin.forward
     if core.repeats("moe"):
         repeated = forward
     else:
         repeated = activation if core.repeats("moe_act") else core.zero
     routed = Work(
         forward,
-        slow * (up[1] + down[1]) + BACKWARD_ELEMENTWISE * (permute + activation) + weights + cast,
+        slow * (up[1] + down[1])
+        + BACKWARD_ELEMENTWISE * (permute + activation)
+        + weights
+        + cast
+        + thin.backward,
         repeated,
     )
     return routed + dense_mlp(core, moe.shared_ffn, "moe") if moe.shared_ffn else routed
+
+
+def _expert_adapters(core: Core, moe: Moe, rows: FloatArray) -> Work:
+    """Adapters of the routed experts, over the rows of a rank."""
+    finetune = core.job.finetune
+    total = Work(core.zero, core.zero, core.zero)
+    for linear in adapted_mlp(core.model, finetune, moe.ffn):
+        rank = np.full_like(rows, (finetune.lora_rank or 0) if finetune else 0)
+        for shape in (
+            (rank, np.full_like(rows, linear.inputs)),
+            (np.full_like(rows, linear.outputs), rank),
+        ):
+            times = linear_seconds(core.machine, rows, shape, core.precision)
+            total = total + Work(times[0], times[1], core.zero)
+    return total

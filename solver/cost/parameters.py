@@ -1,4 +1,4 @@
-"""Parameters that one GPU holds, per stage class: split by TP, and experts by EP."""
+"""Parameters that one GPU holds, and those it trains, per stage class: split by TP and EP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..job.finetune import Blocks, blocks
+from ..job.job import Job
 from ..job.transformer import Transformer
+from .frozen import LayerCounts, layers_with_backward
 from .shapes import Shapes
 from .stages import Stages
 from .ticks import FloatArray
@@ -39,6 +42,11 @@ class Held:
     head: FloatArray
     layer: FloatArray
 
+    @property
+    def every(self) -> FloatArray:
+        """All of them, shape (N, 4)."""
+        return self.dense + self.expert
+
 
 def padded_vocabulary(transformer: Transformer, shapes: Shapes) -> FloatArray:
     """Rows of the vocabulary on one tensor rank, padded; shape (N,)."""
@@ -51,46 +59,73 @@ def held(transformer: Transformer, shapes: Shapes, stages: Stages) -> Held:
 
     Matrices divide by TP; norms and routers do not.
     """
-    counts, moe = transformer.parameters(), transformer.moe
+    every = LayerCounts(stages.dense_layers, stages.moe_layers)
+    return _counted(transformer, blocks(transformer), shapes, stages, every)
+
+
+def trained(job: Job, shapes: Shapes, stages: Stages) -> Held:
+    """Count the parameters that a rank trains: adapters, or what is not frozen.
+
+    Stages of one class differ in frozen layers: the class counts as the one with the fewest.
+    """
+    model, finetune = job.transformer, job.finetune
+    if finetune is None:
+        return held(model, shapes, stages)
+    left = layers_with_backward(job, shapes, stages)
+    return _counted(model, blocks(model, finetune), shapes, stages, left)
+
+
+def _counted(
+    transformer: Transformer, part: Blocks, shapes: Shapes, stages: Stages, layers: LayerCounts
+) -> Held:
+    """Count the parameters of some blocks, in so many layers of each stage."""
+    moe = transformer.moe
     tp = shapes.tp[:, None].astype(np.float64)
-    common = counts.attention_per_layer / tp + counts.norms_per_layer
-    dense_layer = common + counts.dense_mlp_per_layer / tp
-    moe_layer = common + counts.router_per_layer + counts.shared_expert_per_layer / tp
-    spread = (shapes.ep * shapes.etp)[:, None]
-    experts = (counts.expert * moe.experts / spread) if moe is not None else 0.0 * tp
+    common = part.attention.split / tp + part.attention.whole + part.norms.whole
+    dense_layer = common + part.mlp.split / tp + part.mlp.whole
+    shared = part.shared.split / tp + part.shared.whole
+    moe_layer = common + part.router.whole + shared
+    experts = 0.0 * tp
+    if moe is not None:
+        etp = shapes.etp[:, None]
+        local = moe.experts / shapes.ep[:, None]
+        experts = local * (part.expert.split / etp + part.expert.whole)
     predict = transformer.mtp_layers * stages.has_head
-    moe_layers = stages.moe_layers + (predict if moe is not None else 0)
-    dense_layers = stages.dense_layers + (0 if moe is not None else predict)
+    moe_layers = layers.moe_layers + (predict if moe is not None else 0)
+    dense_layers = layers.dense_layers + (0 if moe is not None else predict)
     table = padded_vocabulary(transformer, shapes)[:, None] * transformer.hidden
     alone = stages.has_embedding & stages.has_head
-    head = stages.has_head & ~(alone & transformer.tied)
-    vocabulary = table * (stages.has_embedding.astype(np.float64) + head)
+    embedding = stages.has_embedding.astype(np.float64) * part.embedding
+    head = stages.has_head * part.head
+    vocabulary = table * (embedding + (head & ~(alone & transformer.tied)))
     dense = (
         dense_layers * dense_layer
         + moe_layers * moe_layer
         + vocabulary
-        + counts.positions * stages.has_embedding
-        + counts.final_norm * stages.has_head
-        + predict * 2 * transformer.hidden**2 / tp
+        + part.positions * stages.has_embedding
+        + part.final_norm * stages.has_head
+        + predict * part.mtp_joint.split / tp
     )
     layer = np.maximum(
-        np.where(stages.dense_layers > 0, dense_layer, 0.0),
-        np.where(stages.moe_layers > 0, moe_layer + experts, 0.0),
+        np.where(layers.dense_layers > 0, dense_layer, 0.0),
+        np.where(layers.moe_layers > 0, moe_layer + experts, 0.0),
     )
-    return Held(dense, moe_layers * experts, vocabulary, table * stages.has_head, layer)
+    return Held(dense, moe_layers * experts, vocabulary, table * head, layer)
 
 
-def weight_shapes(transformer: Transformer, shapes: Shapes, stages: Stages) -> FloatArray:
-    """Count the parameters in one matrix of each distinct shape on a rank, (N, 4).
+def weight_shapes(job: Job, shapes: Shapes, stages: Stages) -> FloatArray:
+    """Count the trained parameters in one matrix of each distinct shape on a rank, (N, 4).
 
     Every matrix of a layer has its own shape; experts are separate matrices of one shape.
     """
-    counts, moe = transformer.parameters(), transformer.moe
+    transformer = job.transformer
+    part = blocks(transformer, job.finetune)
     tp = shapes.tp[:, None].astype(np.float64)
-    dense = np.where(stages.dense_layers > 0, counts.dense_mlp_per_layer / tp, 0.0)
+    dense = np.where(stages.dense_layers > 0, part.mlp.split / tp, 0.0)
     mixture = 0.0 * dense
-    if moe is not None:
-        expert = counts.expert / shapes.etp[:, None] + counts.shared_expert_per_layer / tp
+    if transformer.moe is not None:
+        expert = part.expert.split / shapes.etp[:, None] + part.shared.split / tp
         mixture = np.where(stages.moe_layers > 0, expert, 0.0)
-    head = padded_vocabulary(transformer, shapes)[:, None] * transformer.hidden * stages.has_head
-    return np.asarray(counts.attention_per_layer / tp + dense + mixture + head)
+    table = padded_vocabulary(transformer, shapes)[:, None] * transformer.hidden
+    head = table * (stages.has_head & part.head)
+    return np.asarray(part.attention.split / tp + dense + mixture + head)

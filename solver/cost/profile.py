@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from topology.errors import InputError, Problem
 
 from ..job.recipe import Precision
-from .memory_options import MemoryOptions, memory_options
+from .memory.options import MemoryOptions, memory_options
 from .software import Software
 
 BEFORE_HOPPER = ("a100",)

@@ -30,8 +30,9 @@ def shardings(shapes: Shapes, group: NodeGroup, search: Search) -> Shardings:
     zero = np.array([c[0] for c in columns], np.int64)[None, :].repeat(len(shapes), 0)
     replicas = np.array([c[1] for c in columns], np.int64)[None, :].repeat(len(shapes), 0)
     alone = (shapes.dp * shapes.cp == 1)[:, None]
-    least = min(wanted)
+    least = min(wanted, default=0)
     valid = np.where(alone, zero == least, True) & (replicas == 1)
+    valid &= bool(search.keeps("dp_replicate", np.array(1)))
     for column in range(len(wanted), len(columns)):
         valid[:, column] = data.hsdp_fits(group, shapes, replicas[:, column])
     return Shardings(zero, replicas, valid)

@@ -8,7 +8,7 @@ holds most micro-batches), then the earliest of the middle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class Stages:
         Earliest stage of the class, from 0.
     has_embedding, has_head
         Whether the class holds the input embedding, the output head and loss.
+    recomputed
+        Layers of one stage, dense ones first, that are recomputed in full whatever the kind.
     """
 
     dense_layers: IntArray
@@ -45,6 +47,21 @@ class Stages:
     index: IntArray
     has_embedding: BoolArray
     has_head: BoolArray
+    recomputed: IntArray
+
+    @property
+    def recomputed_dense(self) -> IntArray:
+        """Dense layers among the recomputed, shape (N, 4)."""
+        return np.minimum(self.recomputed, self.dense_layers)
+
+    @property
+    def recomputed_moe(self) -> IntArray:
+        """Mixture layers among the recomputed, shape (N, 4)."""
+        return self.recomputed - self.recomputed_dense
+
+    def take(self, rows: IntArray | BoolArray | slice) -> Stages:
+        """Return the chosen shapes."""
+        return Stages(*(getattr(self, f.name)[rows] for f in fields(self)))
 
     @property
     def pipelined(self) -> BoolArray:
@@ -113,7 +130,7 @@ def place(
     head = np.zeros(shape, bool)
     head[:, LAST] = many
     head[:, FIRST] = ~many
-    return Stages(dense, layers - dense, count, index, embedding, head)
+    return Stages(dense, layers - dense, count, index, embedding, head, np.zeros(shape, np.int64))
 
 
 def dense_layers(transformer: Transformer, layers: IntArray) -> IntArray:

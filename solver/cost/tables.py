@@ -54,23 +54,10 @@ class Tables:
 
     def take(self, rows: IntArray | BoolArray | slice) -> Tables:
         """Return the chosen shapes."""
-        stages = Stages(
-            *(
-                getattr(self.stages, name)[rows]
-                for name in (
-                    "dense_layers",
-                    "moe_layers",
-                    "count",
-                    "index",
-                    "has_embedding",
-                    "has_head",
-                )
-            )
-        )
         return Tables(
             self.shapes.take(rows),
             self.shardings.take(rows),
-            stages,
+            self.stages.take(rows),
             *(getattr(self, name)[rows] for name in _COEFFICIENTS),
         )
 

@@ -221,6 +221,7 @@ class Textbook:
             has_embedding=bool(stages.has_embedding[0, stage]),
             has_head=bool(stages.has_head[0, stage]),
             recompute=self.kinds[kind],
+            gpu=self.group.gpu.id,
             microbatch_s=float(self._compute(shapes)[0] * self._charge()[kind]),
             drain_s=float(one.tail[0, stage, kind, choice.sharding]) * GRAIN_S,
             memory=StageMemory(

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..job.counting import Linear
+from ..job.finetune import FrozenPart
 from ..job.job import Job
 from ..job.recipe import Precision
 from ..job.transformer import Transformer
 from .kernels import linear_seconds, pass_seconds
 from .machine import Machine
+from .memory.frozen_weights import QUANTISED_BYTES, SIXTEEN_BIT
 from .shapes import Shapes
 from .ticks import FloatArray
 
@@ -77,11 +80,44 @@ class Core:
         width = self.machine.profile.cast_bytes(self.precision)
         return self.moved(width * np.asarray(elements))
 
-    def linears(self, widths: list[Width]) -> Work:
-        """Linear layers of all tokens; backward also accumulates the weights' gradients."""
+    def linears(self, widths: list[Width], *, trained: bool = True) -> Work:
+        """Linear layers of all tokens; backward also accumulates the gradients of trained weights.
+
+        A quantised base is restored for each product.
+        """
         forward, backward = self.zero, self.zero
         for width in widths:
-            ahead, back = linear_seconds(self.machine, self.tokens, width, self.precision)
-            gradients = self.moved(self.job.recipe.grad_bytes * width[0] * width[1])
-            forward, backward = forward + ahead, backward + back + gradients
+            ahead, back = linear_seconds(
+                self.machine, self.tokens, width, self.precision, trained=trained
+            )
+            size = width[0] * width[1]
+            if trained:
+                back = back + self.moved(self.job.recipe.grad_bytes * size)
+            else:
+                restored = self.moved(self.restored_bytes * size)
+                ahead, back = ahead + restored, back + restored
+            forward, backward = forward + ahead, backward + back
         return Work(forward, backward, self.zero)
+
+    def trains(self, part: FrozenPart) -> bool:
+        """Whether the weights of a part are trained."""
+        return self.job.finetune is None or self.job.finetune.trains(part)
+
+    @property
+    def restored_bytes(self) -> float:
+        """Traffic of restoring a quantised weight for its product: it is read, and written."""
+        finetune = self.job.finetune
+        if finetune is None or QUANTISED_BYTES[finetune.base_bits] == SIXTEEN_BIT:
+            return 0.0
+        return QUANTISED_BYTES[finetune.base_bits] + SIXTEEN_BIT
+
+    def adapters(self, linears: list[Linear]) -> Work:
+        """Adapters of some linear layers: two thin products each."""
+        finetune = self.job.finetune
+        rank = np.full_like(self.tp, (finetune.lora_rank or 0) if finetune else 0)
+        widths: list[Width] = []
+        for linear in linears:
+            inputs = linear.inputs / np.where(linear.by_input, self.tp, 1.0)
+            outputs = linear.outputs / np.where(linear.by_output, self.tp, 1.0)
+            widths += [(rank, inputs), (outputs, rank)]
+        return self.linears(widths)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from topology.cluster import Cluster
 from topology.errors import Problem
-from topology.source import Source
+from topology.source import Loc, Source
 
 from .job import Job, Limits, Objective, Search
 
@@ -15,25 +16,45 @@ def clashes(
     source: Source, job: Job, cluster: Cluster, limits: Limits, search: Search, goal: Objective
 ) -> list[Problem]:
     """Find what makes every plan impossible, or cannot be answered, whatever the search does."""
-    return [
-        *_gpu_counts(source, cluster, search),
-        *_tensor(source, job, cluster, limits, search),
-        *_pipeline(source, job, search),
-        *_experts(source, job, search),
-        *_money(source, job, cluster, limits, goal),
-    ]
+    found: list[Problem] = []
+    for asked in _asked(search):
+        found += _gpu_counts(source, cluster, asked)
+        found += _tensor(source, job, cluster, limits, asked)
+        found += _pipeline(source, job, asked)
+        found += _experts(source, job, asked)
+    return [*found, *_money(source, job, cluster, limits, goal)]
 
 
-def _gpu_counts(source: Source, cluster: Cluster, search: Search) -> Iterator[Problem]:
-    per_node = cluster.groups[0].gpus_per_node
-    for name, count in (("gpus", search.gpus), ("max_gpus", search.max_gpus)):
-        if count is None:
-            continue
-        if name == "gpus" and count > cluster.gpus:
-            message = f"{count:,} exceeds the {cluster.gpus:,} GPUs of the cluster."
-            yield source.fault(("search", name), "SP103", message, "Add nodes, or lower it.")
-        elif name == "gpus" and count % per_node and (count > per_node or per_node % count):
-            yield source.fault(("search", name), "SP103", *_part_of_node(count, per_node))
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Values that are asked of an axis, and the field that asks."""
+
+    axis: str
+    values: tuple[int, ...]
+    field: Loc
+
+
+def _asked(search: Search) -> Iterator[_Asked]:
+    for axis in ("tp", "pp", "ep"):
+        listed = getattr(search, axis)
+        if listed is not None:
+            yield _Asked(axis, listed, ("search", axis))
+    if search.gpus is not None:
+        yield _Asked("gpus", (search.gpus,), ("search", "gpus"))
+    for rule in search.rules:
+        if rule.relation == "=":
+            yield _Asked(rule.axis, (rule.value,), ("search", "fix"))
+
+
+def _gpu_counts(source: Source, cluster: Cluster, asked: _Asked) -> Iterator[Problem]:
+    if asked.axis != "gpus":
+        return
+    per_node, count = cluster.groups[0].gpus_per_node, asked.values[0]
+    if count > cluster.gpus:
+        message = f"{count:,} exceeds the {cluster.gpus:,} GPUs of the cluster."
+        yield source.fault(asked.field, "SP103", message, "Add nodes, or lower it.")
+    elif count < 1 or (count % per_node and (count > per_node or per_node % count)):
+        yield source.fault(asked.field, "SP103", *_part_of_node(count, per_node))
 
 
 def _part_of_node(count: int, per_node: int) -> tuple[str, str]:
@@ -44,26 +65,26 @@ def _part_of_node(count: int, per_node: int) -> tuple[str, str]:
 
 
 def _tensor(
-    source: Source, job: Job, cluster: Cluster, limits: Limits, search: Search
+    source: Source, job: Job, cluster: Cluster, limits: Limits, asked: _Asked
 ) -> Iterator[Problem]:
-    if search.tp is None:
+    if asked.axis != "tp":
         return
     node, model = cluster.groups[0].gpus_per_node, job.transformer
-    if limits.tp_within_node and search.tp[0] > node:
+    if limits.tp_within_node and asked.values[0] > node:
         message = (
-            f"{search.tp[0]} is larger than one node ({node} GPUs) "
+            f"{asked.values[0]} is larger than one node ({node} GPUs) "
             "while limits.tp_within_node is true."
         )
         hint = f"Set limits.tp_within_node to false or use tp of at most {node}."
-        yield source.fault(("search", "tp"), "SP107", message, hint)
+        yield source.fault(asked.field, "SP107", message, hint)
     possible = [tp for tp in _divisors(model.heads) if _splits(model.kv_heads, tp)]
-    if not set(search.tp) & set(possible):
+    if not set(asked.values) & set(possible):
         message = (
             f"{model.heads} attention heads and {model.kv_heads} KV heads "
-            f"cannot be split by {_listed(search.tp)}."
+            f"cannot be split by {_listed(asked.values)}."
         )
         hint = f"Possible: {_listed(possible)}."
-        yield source.fault(("search", "tp"), "SP108", message, hint)
+        yield source.fault(asked.field, "SP108", message, hint)
 
 
 def _splits(kv_heads: int, tp: int) -> bool:
@@ -71,24 +92,24 @@ def _splits(kv_heads: int, tp: int) -> bool:
     return kv_heads % tp == 0 or tp % kv_heads == 0
 
 
-def _pipeline(source: Source, job: Job, search: Search) -> Iterator[Problem]:
+def _pipeline(source: Source, job: Job, asked: _Asked) -> Iterator[Problem]:
     layers = job.transformer.layers
-    if search.pp is not None and search.pp[0] > layers:
-        message = f"{search.pp[0]} stages exceed the {layers} layers of the model."
-        yield source.fault(("search", "pp"), "SP108", message, f"Use at most {layers}.")
+    if asked.axis == "pp" and asked.values[0] > layers:
+        message = f"{asked.values[0]} stages exceed the {layers} layers of the model."
+        yield source.fault(asked.field, "SP108", message, f"Use at most {layers}.")
 
 
-def _experts(source: Source, job: Job, search: Search) -> Iterator[Problem]:
-    if search.ep is None or 1 in search.ep:
+def _experts(source: Source, job: Job, asked: _Asked) -> Iterator[Problem]:
+    if asked.axis != "ep" or 1 in asked.values:
         return
     moe = job.transformer.moe
     if moe is None:
-        message = f"{_listed(search.ep)} needs a mixture of experts; this model is dense."
-        yield source.fault(("search", "ep"), "SP110", message, "Use ep: 1.")
-    elif all(moe.experts % ep for ep in search.ep):
-        message = f"{_listed(search.ep)} must divide the {moe.experts} experts."
+        message = f"{_listed(asked.values)} needs a mixture of experts; this model is dense."
+        yield source.fault(asked.field, "SP110", message, "Use ep: 1.")
+    elif all(ep < 1 or moe.experts % ep for ep in asked.values):
+        message = f"{_listed(asked.values)} must divide the {moe.experts} experts."
         hint = f"Possible: {_listed(_divisors(moe.experts))}."
-        yield source.fault(("search", "ep"), "SP110", message, hint)
+        yield source.fault(asked.field, "SP110", message, hint)
 
 
 def _money(

@@ -87,6 +87,38 @@ def _latent_matrices(model: Transformer, mla: Mla) -> int:
     return query + down + up + model.value_width * model.hidden
 
 
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """One linear layer, and which of its sides tensor parallelism divides."""
+
+    inputs: int
+    outputs: int
+    by_output: bool = False
+    by_input: bool = False
+
+
+def attention_linears(model: Transformer) -> list[Linear]:
+    """Projections of one layer's attention; the output projection is the last."""
+    out = Linear(model.value_width, model.hidden, by_input=True)
+    hidden, mla = model.hidden, model.mla
+    if mla is None:
+        key_value = Linear(hidden, model.kv_heads * model.head_dim, by_output=True)
+        return [Linear(hidden, model.query_width, by_output=True), key_value, key_value, out]
+    down = Linear(hidden, mla.kv_lora_rank + mla.qk_rope_head_dim)
+    width = model.heads * (mla.qk_nope_head_dim + mla.v_head_dim)
+    up = Linear(mla.kv_lora_rank, width, by_output=True)
+    if mla.q_lora_rank is None:
+        return [Linear(hidden, model.query_width, by_output=True), down, up, out]
+    query = Linear(mla.q_lora_rank, model.query_width, by_output=True)
+    return [Linear(hidden, mla.q_lora_rank), query, down, up, out]
+
+
+def mlp_linears(model: Transformer, ffn: int) -> list[Linear]:
+    """Projections of an MLP of the given intermediate width."""
+    up = Linear(model.hidden, ffn, by_output=True)
+    return [up] * (2 if model.gated else 1) + [Linear(ffn, model.hidden, by_input=True)]
+
+
 def _attention_extras(model: Transformer) -> int:
     """Biases and the norms inside attention."""
     out = model.hidden if model.out_bias else 0

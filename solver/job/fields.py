@@ -172,3 +172,29 @@ def not_yet(what: str) -> Any:
             raise FieldError(UNSUPPORTED, f"{what} is not supported yet.", "Leave the key out.")
 
     return validator
+
+
+def elsewhere(where: str) -> Any:
+    """Make a validator that says where a key stands; null and false pass."""
+
+    def validator(value: Any) -> None:
+        if value is not None and value is not False:
+            raise FieldError("SP101", "does not stand here.", f"Write {where}.")
+
+    return validator
+
+
+def several(*known: str) -> Any:
+    """Make a validator that takes choices, one or a list of them, in the order of ``known``."""
+    one = choice(*known)
+
+    def validator(value: Any) -> tuple[str, ...]:
+        if value is None:
+            return ()
+        values = list(value) if isinstance(value, list | tuple) else [value]
+        if len(values) > MOST_VALUES:
+            raise FieldError("SP109", f"{len(values):,} values: at most {MOST_VALUES:,}.")
+        named = {one(entry) for entry in values}
+        return tuple(entry for entry in known if entry in named)
+
+    return validator

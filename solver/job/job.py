@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ..degrees import BoolArray, IntArray
+from .finetune import Finetune, trainable_parameters
 from .recipe import Recipe
+from .rules import Rule
+from .step_flops import training_flops
 from .transformer import MAX_TOKENS, Transformer
 
 if TYPE_CHECKING:
@@ -51,6 +56,11 @@ class Job(Frozen):
         ``flash`` never stores the score matrix, ``unfused`` does.
     fused_loss
         The loss is computed without holding all logits.
+    attention_span
+        Mean keys that a query sees where documents are packed and masked; None for the causal
+        sequence, whose mean is half of it.
+    finetune
+        What is trained, where that is not the whole model.
     """
 
     transformer: Transformer
@@ -60,6 +70,8 @@ class Job(Frozen):
     recipe: Recipe = Recipe()
     attention: Literal["flash", "unfused"] = "flash"
     fused_loss: bool = False
+    attention_span: float | None = Field(default=None, gt=0, le=MAX_TOKENS)
+    finetune: Finetune | None = None
 
     @model_validator(mode="after")
     def _step_is_bounded(self) -> Job:
@@ -69,7 +81,25 @@ class Job(Frozen):
                 f"{self.global_batch * self.seq_len} tokens a step, more than the 1e10 that this "
                 "version plans for"
             )
+        if self.trainable < 1:
+            raise ValueError("finetune freezes every parameter: nothing is left to train")
         return self
+
+    @property
+    def trainable(self) -> int:
+        """Parameters that are trained."""
+        return trainable_parameters(self.transformer, self.finetune)
+
+    @property
+    def step_flops(self) -> float:
+        """Model FLOPs of one optimizer step, causal attention."""
+        return training_flops(self.transformer, self.seq_len, self.finetune) * self.step_tokens
+
+    @property
+    def document_tokens(self) -> float:
+        """Tokens that attention runs over: the sequence, or a packed document."""
+        span = self.attention_span
+        return float(self.seq_len) if span is None else min(2 * span, float(self.seq_len))
 
     @property
     def step_tokens(self) -> int:
@@ -130,6 +160,8 @@ class Search(Frozen):
         Use exactly so many GPUs.
     max_gpus
         Use at most so many GPUs.
+    rules
+        Constraints on single axes that every plan keeps.
     """
 
     tp: tuple[int, ...] | None = None
@@ -143,6 +175,15 @@ class Search(Frozen):
     hsdp: bool = True
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
+    rules: tuple[Rule, ...] = ()
+
+    def keeps(self, axis: str, degrees: IntArray) -> BoolArray:
+        """Mark the degrees of an axis that its rules allow."""
+        allowed = np.ones(np.shape(degrees), bool)
+        for rule in self.rules:
+            if rule.axis == axis:
+                allowed &= rule.keeps(degrees)
+        return allowed
 
 
 class Objective(Frozen):

@@ -18,6 +18,7 @@ from topology.units import shown
 
 from .checks import clashes
 from .fields import Batch
+from .finetune import Finetune, trainable_parameters
 from .job import (
     MAX_BATCH_TOKENS,
     MAX_SEQUENCES,
@@ -30,7 +31,16 @@ from .job import (
 )
 from .model_field import read_model
 from .recipe import Recipe
-from .schema import GRAD_BYTES, LimitsSpec, ObjectiveSpec, ProblemSpec, SearchSpec, TrainingSpec
+from .rules import RULE_FIELDS
+from .schema import (
+    GRAD_BYTES,
+    FinetuneSpec,
+    LimitsSpec,
+    ObjectiveSpec,
+    ProblemSpec,
+    SearchSpec,
+    TrainingSpec,
+)
 from .transformer import Transformer
 
 NO_FILE = "command line"
@@ -94,6 +104,8 @@ def parse_problem(
         found += problems
     sequences, problems = _sequences(spec.training, source) if spec else (1, [])
     found += problems
+    if spec is not None and spec.finetune is not None:
+        found += _unfit(spec.finetune, model, source)
     raise_all(found)
     if spec is None or model is None or cluster is None:  # each of them left a fault
         raise AssertionError("a fault was lost")
@@ -175,6 +187,31 @@ def _sequences(training: TrainingSpec, source: Source) -> tuple[int, list[Proble
     return count, []
 
 
+def _finetune(spec: FinetuneSpec) -> Finetune:
+    """Take over the section; what contradicts itself in it is not checked."""
+    fields: dict[str, Any] = spec.model_dump()
+    return Finetune.model_construct(**fields)
+
+
+def _unfit(spec: FinetuneSpec, model: Transformer | None, source: Source) -> list[Problem]:
+    """Find what is wrong with fine-tuning, by itself and for the model."""
+    chosen = _finetune(spec)
+    found = [
+        source.fault(("finetune", field), "SP121", f"{reason}.")
+        for field, reason in chosen.clashes()
+    ]
+    if found or model is None:
+        return found
+    if spec.frozen_layers > model.layers:
+        message = f"{spec.frozen_layers} exceeds the {model.layers} layers of the model."
+        hint = f"Use less than {model.layers}."
+        return [source.fault(("finetune", "frozen_layers"), "SP109", message, hint)]
+    if trainable_parameters(model, chosen) < 1:
+        message = "freezes every parameter: nothing is left to train."
+        return [source.fault(("finetune",), "SP121", message, "Freeze less, or give lora_rank.")]
+    return []
+
+
 def _too_large(batch: Batch, count: int, seq_len: int) -> tuple[str, str]:
     message = (
         f"{shown(count)} sequences of {seq_len:,} tokens a step are out of range: at most "
@@ -203,6 +240,7 @@ def _assemble(
         recipe=recipe,
         attention="flash" if training.flash_attention else "unfused",
         fused_loss=training.fused_loss,
+        finetune=None if spec.finetune is None else _finetune(spec.finetune),
     )
     wanted = spec.limits or LimitsSpec()
     limits = Limits.model_validate(
@@ -214,7 +252,10 @@ def _assemble(
     )
     looked = spec.search or SearchSpec()
     search = Search.model_validate(
-        looked.model_dump(exclude={"offload", "fix", "forbid", "allow"}),
+        {
+            **looked.model_dump(exclude={"offload", "allow", *RULE_FIELDS}),
+            "rules": tuple(rule for name in RULE_FIELDS for rule in getattr(looked, name)),
+        }
     )
     goal = Objective.model_validate((spec.objective or ObjectiveSpec()).model_dump())
     account = Account.model_validate(

@@ -13,15 +13,19 @@ from topology.units import parse_duration, parse_percent, shown
 from .fields import (
     Batch,
     choice,
+    elsewhere,
     not_yet,
     parse_batch,
     parse_degrees,
     parse_tokens,
     parse_usd,
     positive,
+    several,
 )
+from .finetune import BASE_BITS, FROZEN_PARTS, LORA_TARGETS, MAX_FROZEN_LAYERS, MAX_RANK
 from .job import MAX_DEADLINE_S, MAX_GPUS, MAX_RUN_TOKENS, MAX_TOP, MAX_USD, RECOMPUTE, Frozen
 from .recipe import OPTIMIZERS, PRECISIONS
+from .rules import Rule, parse_rules
 from .transformer import MAX_TOKENS
 
 VERSION = 1
@@ -35,6 +39,10 @@ WRITTEN = WithJsonSchema({"anyOf": [NUMBER, TEXT]})
 """What a file holds where a unit may stand: ``0.15`` or ``15%``; the reader checks the rest."""
 WRITTEN_OR_NOT = WithJsonSchema({"anyOf": [NUMBER, TEXT, NOTHING]})
 WRITTEN_DEGREES = WithJsonSchema({"anyOf": [{"type": "integer"}, WHOLES, TEXT, NOTHING]})
+RULES = WithJsonSchema(
+    {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "object"}, NOTHING]}
+)
+"""``tp=8``, a list of such, or a mapping of axis to value or values."""
 SEVERAL = WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}, NOTHING]})
 FLAG_OR_AXES = WithJsonSchema(
     {"anyOf": [{"type": "boolean"}, TEXT, {"type": "array", "items": TEXT}, NOTHING]}
@@ -76,8 +84,10 @@ class TrainingSpec(Frozen):
         Recipe.
     flash_attention, fused_loss
         Kernels that save memory.
-    attention_span, batch_rampup, lora, frozen, base_precision, reference_model
+    attention_span, batch_rampup
         Known, refused until supported.
+    lora, frozen, base_precision, reference_model
+        Refused: they stand under ``finetune``.
     """
 
     seq_len: int = Field(ge=1, le=MAX_TOKENS, examples=[4096])
@@ -95,10 +105,32 @@ class TrainingSpec(Frozen):
     attention_span: Annotated[None, BeforeValidator(not_yet("a mean attention span"))] = None
     packed_documents: Annotated[None, BeforeValidator(not_yet("packing documents"))] = None
     batch_rampup: Annotated[None, BeforeValidator(not_yet("a batch ramp-up"))] = None
-    lora: Annotated[None, BeforeValidator(not_yet("LoRA"))] = None
-    frozen: Annotated[None, BeforeValidator(not_yet("freezing weights"))] = None
-    base_precision: Annotated[None, BeforeValidator(not_yet("a 4-bit base"))] = None
-    reference_model: Annotated[None, BeforeValidator(not_yet("a reference model"))] = None
+    lora: Annotated[None, BeforeValidator(elsewhere("finetune: {lora_rank: 16}"))] = None
+    frozen: Annotated[None, BeforeValidator(elsewhere("finetune: {frozen: embedding}"))] = None
+    base_precision: Annotated[None, BeforeValidator(elsewhere("finetune: {base_bits: 4}"))] = None
+    reference_model: Annotated[
+        None, BeforeValidator(elsewhere("finetune: {reference_model: true}"))
+    ] = None
+
+
+def _base_bits(value: Any) -> int:
+    if isinstance(value, bool) or value not in BASE_BITS:
+        choices = ", ".join(map(str, BASE_BITS))
+        raise FieldError("SP112", f"{shown(value)} unknown. Choose {choices}.")
+    return int(value)
+
+
+class FinetuneSpec(Frozen):
+    """The ``finetune`` section; see :class:`solver.job.finetune.Finetune`."""
+
+    lora_rank: int | None = Field(default=None, ge=1, le=MAX_RANK, examples=[16])
+    lora_targets: Annotated[tuple[str, ...], BeforeValidator(several(*LORA_TARGETS)), SEVERAL] = (
+        "qkv",
+    )
+    base_bits: Annotated[int, BeforeValidator(_base_bits)] = Field(default=16, examples=[16])
+    frozen: Annotated[tuple[str, ...], BeforeValidator(several(*FROZEN_PARTS)), SEVERAL] = ()
+    frozen_layers: int = Field(default=0, ge=0, le=MAX_FROZEN_LAYERS, examples=[8])
+    reference_model: bool = Field(default=False, examples=["false"])
 
 
 class LimitsSpec(Frozen):
@@ -133,8 +165,10 @@ class SearchSpec(Frozen):
     gpus: GpuCount = None
     max_gpus: GpuCount = None
     offload: Annotated[None, BeforeValidator(not_yet("offloading to the host"))] = None
-    fix: Annotated[None, BeforeValidator(not_yet("search.fix"))] = None
-    forbid: Annotated[None, BeforeValidator(not_yet("search.forbid"))] = None
+    fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
+    forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()
+    max: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("max")), RULES] = ()
+    min: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("min")), RULES] = ()
     allow: Annotated[None, BeforeValidator(not_yet("search.allow"))] = None
 
     @field_validator("zero")
@@ -208,6 +242,6 @@ class ProblemSpec(Frozen):
     profile: str | None = Field(default=None, min_length=1, max_length=1000)
     mfu: Share = Field(default=0.40, gt=0, examples=["40%"])
     charge_recompute: bool = Field(default=False, examples=["false"])
-    finetune: Annotated[None, BeforeValidator(not_yet("fine-tuning"))] = None
+    finetune: FinetuneSpec | None = None
     scenarios: Annotated[None, BeforeValidator(not_yet("scenarios"))] = None
     sweep: Annotated[None, BeforeValidator(not_yet("sweep in a problem file"))] = None

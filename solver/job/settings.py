@@ -15,6 +15,8 @@ class Setting:
     kind: type
     example: str
     meaning: str
+    several: bool = False
+    """Whether the flag may be repeated."""
 
     @property
     def name(self) -> str:
@@ -28,10 +30,18 @@ SETTINGS = (
     Setting("cluster", str, "NxGxGPU", "Nodes x GPUs a node x GPU, e.g. 8x8xH100."),
     Setting("search.gpus", int, "N", "Use exactly so many GPUs."),
     Setting("search.max_gpus", int, "N", "Use at most so many GPUs."),
+    Setting("search.fix", str, "tp=8", "A degree that every plan has.", several=True),
+    Setting("search.forbid", str, "pp", "An axis, or a degree (tp=3), of no plan.", several=True),
+    Setting("search.max", str, "tp=8", "Largest degree of an axis.", several=True),
+    Setting("search.min", str, "dp=4", "Smallest degree of an axis.", several=True),
     Setting("training.tokens", str, "100B", "Tokens of the whole run."),
     Setting("training.global_batch", str, "1024seq", "Sequences or tokens (4Mtok) a step."),
     Setting("training.seq_len", int, "N", "Tokens a sequence."),
     Setting("training.precision", str, "bf16", "bf16, fp16, fp8, mxfp8 or nvfp4."),
+    Setting("finetune.lora_rank", int, "N", "Train adapters of this rank on a frozen base."),
+    Setting("finetune.base_bits", int, "16|8|4", "Bits of a frozen base weight (QLoRA: 4)."),
+    Setting("finetune.frozen_layers", int, "N", "First layers that are not trained."),
+    Setting("finetune.reference_model", bool, "", "A frozen copy runs forward too (DPO)."),
     Setting("cluster.price", str, "2.50", "USD per GPU-hour."),
     Setting("objective.minimise", str, "time|cost", "What to minimise."),
     Setting("objective.pareto", bool, "", "Find the front of time, cost and GPUs."),

@@ -6,6 +6,7 @@ from topology.cluster import NodeGroup
 from topology.units import show_bandwidth, show_bytes, show_count, show_seconds, show_usd
 
 from ..cost.profile import FRAMEWORK_STACK, load_profile
+from ..job.finetune import BASE_BITS, Finetune
 from ..job.job import Limits, PlanningProblem
 from ..plan import Certificate, Result
 from .cells import percent, percent1
@@ -34,9 +35,27 @@ def _job(problem: PlanningProblem) -> str:
         f"global batch {job.global_batch:,} seqs ({show_count(job.step_tokens)} tok)",
         job.recipe.precision,
     ]
+    if job.finetune is not None:
+        parts += _tuned(job.finetune, job.trainable)
     if job.tokens is not None:
         parts.append(f"{show_count(job.tokens)} tokens in {job.steps:,} steps")
     return " · ".join(parts)
+
+
+def _tuned(finetune: Finetune, trainable: int) -> list[str]:
+    """Say what of the model is trained."""
+    parts = [f"{show_count(trainable)} trained"]
+    if finetune.adapts:
+        parts.append(f"LoRA rank {finetune.lora_rank} on {', '.join(finetune.lora_targets)}")
+        if finetune.base_bits < max(BASE_BITS):
+            parts.append(f"{finetune.base_bits}-bit base")
+    if finetune.frozen:
+        parts.append(f"frozen {', '.join(finetune.frozen)}")
+    if finetune.frozen_layers:
+        parts.append(f"first {finetune.frozen_layers} layers frozen")
+    if finetune.reference_model:
+        parts.append("with a reference model")
+    return parts
 
 
 def _group(group: NodeGroup) -> str:

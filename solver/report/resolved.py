@@ -13,7 +13,8 @@ from typing import Any
 
 from topology.cluster import Cluster, NodeGroup
 
-from ..job.job import PlanningProblem
+from ..job.job import PlanningProblem, Search
+from ..job.rules import RULE_FIELDS
 from ..job.schema import GRAD_BYTES
 
 PLAN_SCHEMA = "shardplan.plan/1"
@@ -33,17 +34,28 @@ def problem_data(problem: PlanningProblem) -> dict[str, Any]:
     deadline = problem.limits.deadline_s
     limits["deadline"] = None if deadline is None else f"{deadline!r}s"
     limits["budget"] = problem.limits.budget_usd
+    finetune = problem.job.finetune
     return {
         "schema": problem.schema,
         "model": problem.job.transformer.model_dump(mode="json"),
         "cluster": _cluster(problem.cluster),
         "training": _training(problem),
+        "finetune": None if finetune is None else finetune.model_dump(mode="json"),
         "limits": limits,
-        "search": problem.search.model_dump(mode="json"),
+        "search": _search(problem.search),
         "objective": problem.objective.model_dump(mode="json"),
         "framework": problem.framework,
         **problem.account.model_dump(mode="json"),
     }
+
+
+def _search(search: Search) -> dict[str, Any]:
+    data = search.model_dump(mode="json", exclude={"rules"})
+    for field, relation in RULE_FIELDS.items():
+        rules = [rule for rule in search.rules if rule.relation == relation]
+        if rules:
+            data[field] = [f"{rule.axis}={rule.value}" for rule in rules]
+    return data
 
 
 def _training(problem: PlanningProblem) -> dict[str, Any]:

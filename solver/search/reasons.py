@@ -29,8 +29,7 @@ RELAXABLE = tuple(name for name in LIMIT_NAMES if name != "batch_divisibility")
 
 def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock) -> tuple[str, ...]:
     """Name each limit that alone stands in the way, with need versus have."""
-    space = build_space(instance)
-    if not space.dropped and not space.gpu_counts:
+    if not build_space(_lifted(instance, *RELAXABLE)).gpu_counts:
         return (_no_layout(instance),)
     reasons = []
     for name in RELAXABLE:
@@ -155,6 +154,7 @@ def _restricted(instance: Instance) -> str:
     """Name the lists of the search that leave degrees out."""
     lists = ("tp", "pp", "vpp", "cp", "ep", "micro_batch")
     named = [f"search.{name}" for name in lists if getattr(instance.search, name) is not None]
+    named += [str(rule) for rule in instance.search.rules]
     return f" within {', '.join(named)}" if named else ""
 
 

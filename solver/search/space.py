@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..axes import context, expert, pipeline, tensor
+from ..axes import context, data, expert, pipeline, tensor
 from ..cost.shapes import Shapes
 from ..cost.stages import interleaves, stack_fits
 from ..degrees import BoolArray, IntArray, divisors
+from ..job.job import Search
 from .instance import Instance
 
 MANY_TOKENS, SMALLEST_CHOICE = 65_536, 16
@@ -50,11 +51,12 @@ class Space:
 def gpu_count_is_considered(instance: Instance, gpus: IntArray) -> BoolArray:
     """Whether a number of GPUs is looked at: divisors of a node, then whole nodes."""
     node, search = instance.group.gpus_per_node, instance.search
+    allowed = search.keeps("gpus", gpus)
     if search.gpus is not None:
-        return np.asarray(gpus == search.gpus)
+        return np.asarray(allowed & (gpus == search.gpus))
     most = min(search.max_gpus or instance.group.gpus, instance.group.gpus)
     part = (gpus < node) & (node % np.minimum(gpus, node) == 0)
-    return np.asarray((gpus <= most) & (part | (gpus % node == 0)))
+    return np.asarray(allowed & (gpus <= most) & (part | (gpus % node == 0)))
 
 
 def build_space(instance: Instance) -> Space:
@@ -67,9 +69,12 @@ def build_space(instance: Instance) -> Space:
     return Space(shapes, counts, dropped)
 
 
-def _chosen(legal: tuple[int, ...], wanted: tuple[int, ...] | None) -> IntArray:
-    kept = legal if wanted is None else tuple(d for d in legal if d in set(wanted))
-    return np.array(kept, dtype=np.int64)
+def _chosen(search: Search, axis: str, legal: tuple[int, ...]) -> IntArray:
+    """Return the legal degrees that the search's list and rules allow."""
+    listed = getattr(search, axis, None)
+    kept = legal if listed is None else tuple(d for d in legal if d in set(listed))
+    degrees = np.array(kept, dtype=np.int64)
+    return np.asarray(degrees[search.keeps(axis, degrees)])
 
 
 def _drop(dropped: dict[str, int], name: str, keep: BoolArray) -> BoolArray:
@@ -88,18 +93,19 @@ def _degrees(instance: Instance, dropped: dict[str, int]) -> dict[str, IntArray]
     """TP × CP × PP × DP whose product is a considered number of GPUs."""
     job, search, most = instance.job, instance.search, _largest(instance)
     model = job.transformer
-    tp = _chosen(tuple(d for d in tensor.degrees(model) if d <= most), search.tp)
-    cp = _chosen(context.degrees(job.seq_len, most), search.cp)
+    tp = _chosen(search, "tp", tuple(d for d in tensor.degrees(model) if d <= most))
+    cp = _chosen(search, "cp", context.degrees(job.seq_len, most))
     stages = min(model.layers, most)
-    pp = _chosen(tuple(range(1, stages + 1)), search.pp)
+    pp = _chosen(search, "pp", tuple(range(1, stages + 1)))
     if instance.holds("max_stages"):
         pp = pp[_drop(dropped, "max_stages", pp <= instance.limits.max_stages)]
-    dp = np.array([d for d in divisors(job.global_batch) if d <= most], dtype=np.int64)
+    dp = _chosen(search, "dp", tuple(d for d in divisors(job.global_batch) if d <= most))
     grid = np.meshgrid(tp, cp, pp, dp, indexing="ij")
     flat = dict(zip(("tp", "cp", "pp", "dp"), (g.ravel() for g in grid), strict=True))
     gpus = flat["tp"] * flat["cp"] * flat["pp"] * flat["dp"]
     keep = gpu_count_is_considered(instance, gpus)
     keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
+    keep &= bool(data.stages(search))  # rules may leave no way to hold the states
     flat = {name: values[keep] for name, values in flat.items()}
     if instance.holds("tp_within_node"):
         inside = _drop(dropped, "tp_within_node", instance.tp_domains(flat["tp"]) == 1)
@@ -113,9 +119,11 @@ def _with_batches(
     """Add micro-batch, micro-batches and virtual stages."""
     search = instance.search
     parts: list[dict[str, IntArray]] = []
-    for micro in search.micro_batch or micro_batches(instance.job.seq_len):
+    sizes = search.micro_batch or micro_batches(instance.job.seq_len)
+    for micro in _chosen(search, "micro_batch", sizes):
         per_pipeline = instance.job.global_batch // base["dp"]
         keep = per_pipeline % micro == 0
+        keep &= search.keeps("microbatches", per_pipeline // micro)
         cut = {name: values[keep] for name, values in base.items()}
         cut["microbatches"] = per_pipeline[keep] // micro
         cut["micro_batch"] = np.full(keep.sum(), micro)
@@ -133,7 +141,7 @@ def _with_virtual_stages(
     pp, microbatches = cut["pp"], cut["microbatches"]
     deepest = {-(-model.layers // int(p)) for p in np.unique(pp) if p > 1}
     cuts = sorted({1, *(v for layers in deepest for v in pipeline.interleavings(layers))})
-    for vpp in _chosen(tuple(cuts), instance.search.vpp):
+    for vpp in _chosen(instance.search, "vpp", tuple(cuts)):
         virtual = np.full_like(pp, vpp)
         legal = interleaves(model.layers, pp, virtual) & stack_fits(model, pp, virtual)
         if vpp > 1:
@@ -156,7 +164,7 @@ def _with_experts(instance: Instance, batched: dict[str, IntArray]) -> Shapes:
     held = -(-gpus // node) * node
     ranks = batched["tp"] * batched["cp"] * batched["dp"]
     parts = []
-    for ep in _chosen(expert.degrees(instance.job.transformer), instance.search.ep):
+    for ep in _chosen(instance.search, "ep", expert.degrees(instance.job.transformer)):
         keep = ranks % ep == 0
         columns = {name: values[keep] for name, values in batched.items()}
         count = int(keep.sum())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from topology.errors import InputError, Problem, UnsupportedError
 
 from ..cost.ticks import TICK_S
@@ -117,8 +119,14 @@ def _textbook(problem: PlanningProblem) -> list[Problem]:
                f"the textbook account has no {axis.upper()}: only 1 is possible.",
                "Drop the field, or use cost_model: calibrated.")
         for axis in TEXTBOOK_ONLY_ONE
-        if (wanted := getattr(search, axis)) is not None and 1 not in wanted
+        if ((wanted := getattr(search, axis)) is not None and 1 not in wanted)
+        or not search.keeps(axis, np.array(1))
     ]  # fmt: skip
+    if problem.job.finetune is not None:
+        faults.append(
+            _fault(problem, "finetune", "SP115", "the textbook account trains the whole model.",
+                   "Use cost_model: calibrated for fine-tuning.")
+        )  # fmt: skip
     if problem.job.transformer.moe is not None:
         faults.append(
             _fault(problem, "model", "SP115", "the textbook account knows dense models only.",

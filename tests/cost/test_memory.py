@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solver.cost.activations import activation_bytes, loss_bytes, saved_per_token
-from solver.cost.memory import PHASES, memory_items
-from solver.cost.memory_options import memory_options
-from solver.cost.parameters import held
+from solver.cost.memory.activations import activation_bytes, loss_bytes, saved_per_token
+from solver.cost.memory.options import memory_options
+from solver.cost.memory.peak import PHASES, memory_items
+from solver.cost.memory.states import state_bytes, weights_of
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.schedule import chunks_in_flight
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
-from solver.cost.states import state_bytes
 from solver.job.job import Job, Recompute
 from solver.job.recipe import Recipe
 from solver.job.transformer import Moe, Transformer
@@ -173,8 +172,9 @@ def test_logits_are_divided_by_tensor_ranks() -> None:
 def test_zero_stages_shard_optimizer_gradients_weights() -> None:
     shapes = Shapes.of(dp=8, microbatches=2)
     stages = split(LLAMA, shapes.pp, shapes.vpp)
-    parameters = held(LLAMA, shapes, stages)
-    states = state_bytes(job(LLAMA), profile(), parameters, shapes, columns(0, 1, 2, 3))
+    weights = weights_of(job(LLAMA), shapes, stages)
+    parameters = weights.held
+    states = state_bytes(job(LLAMA), profile(), weights, shapes, columns(0, 1, 2, 3))
     whole = parameters.dense[0, 0]
     assert np.allclose(states.weights[0, 0], [2 * whole, 2 * whole, 2 * whole, 2 * whole / 8])
     assert np.allclose(states.gradients[0, 0], [4 * whole, 4 * whole, whole / 2, whole / 2])
@@ -185,8 +185,9 @@ def test_experts_are_sharded_over_expert_data_ranks_only() -> None:
     """Where EP equals DP, ZeRO shards nothing of the experts."""
     shapes = Shapes.of(dp=8, ep=8)
     stages = split(MIXTURE, shapes.pp, shapes.vpp)
-    parameters = held(MIXTURE, shapes, stages)
-    states = state_bytes(job(MIXTURE), profile(), parameters, shapes, columns(1))
+    weights = weights_of(job(MIXTURE), shapes, stages)
+    parameters = weights.held
+    states = state_bytes(job(MIXTURE), profile(), weights, shapes, columns(1))
     dense, expert = parameters.dense[0, 0], parameters.expert[0, 0]
     assert expert == 8 * 2 * 3 * 1024 * 512
     assert states.optimizer[0, 0, 0] == pytest.approx(12 * (dense / 8 + expert))
@@ -194,19 +195,21 @@ def test_experts_are_sharded_over_expert_data_ranks_only() -> None:
 
 def test_eight_bit_moments_and_the_host() -> None:
     shapes = Shapes.of()
-    parameters = held(LLAMA, shapes, split(LLAMA, shapes.pp, shapes.vpp))
+    weights = weights_of(job(LLAMA), shapes, split(LLAMA, shapes.pp, shapes.vpp))
+    parameters = weights.held
     small = job(LLAMA, recipe=Recipe(moment_bytes=2))
-    optimizer = state_bytes(small, profile(), parameters, shapes, columns(1)).optimizer
+    optimizer = state_bytes(small, profile(), weights, shapes, columns(1)).optimizer
     assert optimizer[0, 0, 0] == pytest.approx(6 * parameters.dense[0, 0])
     moved = profile(software={"offloaded_optimizer": True})
-    assert state_bytes(small, moved, parameters, shapes, columns(1)).optimizer[0, 0, 0] == 0
+    assert state_bytes(small, moved, weights, shapes, columns(1)).optimizer[0, 0, 0] == 0
 
 
 def test_sharded_master_weights_need_no_copy() -> None:
     """FSDP2 keeps fp32 weights and moments: 12 bytes a parameter before gradients exist."""
     shapes = Shapes.of(dp=8)
-    parameters = held(LLAMA, shapes, split(LLAMA, shapes.pp, shapes.vpp))
-    states = state_bytes(job(LLAMA), profile("torchtitan"), parameters, shapes, columns(3))
+    weights = weights_of(job(LLAMA), shapes, split(LLAMA, shapes.pp, shapes.vpp))
+    parameters = weights.held
+    states = state_bytes(job(LLAMA), profile("torchtitan"), weights, shapes, columns(3))
     assert (states.weights + states.optimizer)[0, 0, 0] == pytest.approx(
         12 * parameters.dense[0, 0] / 8
     )

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.axes.data import FULL_SHARDING
-from solver.cost.memory import least_bytes, memory_items
+from solver.cost.memory.peak import least_bytes, memory_items
 from solver.cost.profile import load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
+from solver.job.finetune import Finetune
 from solver.job.job import RECOMPUTE, Job, Recompute
 from solver.job.presets import find_model
 from solver.job.recipe import Recipe
@@ -50,19 +51,29 @@ def layouts(draw: st.DrawFn) -> Shapes:
         (Recipe(), Recipe(grad_bytes=2, moment_bytes=4), Recipe(grad_bytes=2, master_bytes=0),
          Recipe(precision="fp8", moment_bytes=2))
     ),
-    schedule=st.sampled_from(("1f1b", "zb-1p", "zb-2p")),
-    modules=st.sampled_from((("core_attn",), ("operators",), ("moe_act", "layernorm"), ("mlp",))),
+    switches=st.fixed_dictionaries({
+        "schedule": st.sampled_from(("1f1b", "zb-1p", "zb-2p")),
+        "recompute_modules": st.sampled_from(
+            (("core_attn",), ("operators",), ("moe_act", "layernorm"), ("mlp",))
+        ),
+    }),
+    finetune=st.sampled_from(
+        (None, None, Finetune(lora_rank=16), Finetune(lora_rank=16, lora_targets=("all",),
+         base_bits=4, frozen_layers=7), Finetune(frozen=("embedding", "mlp", "experts"),
+         frozen_layers=9), Finetune(reference_model=True))
+    ),
 )  # fmt: skip
 def test_bound_is_admissible(
     model: str, stack: str, shapes: Shapes, kinds: tuple[Recompute, ...], fused: bool,
-    recipe: Recipe, schedule: str, modules: tuple[str, ...],
+    recipe: Recipe, switches: dict[str, object], finetune: Finetune | None,
 ) -> None:  # fmt: skip
     transformer = find_model(model)
     job = Job(
-        transformer=transformer, seq_len=2048, global_batch=4096, fused_loss=fused, recipe=recipe
-    )
+        transformer=transformer, seq_len=2048, global_batch=4096, fused_loss=fused, recipe=recipe,
+        finetune=finetune,
+    )  # fmt: skip
     base = load_profile(stack, "h100-80gb-sxm")
-    software = base.software.model_copy(update={"schedule": schedule, "recompute_modules": modules})
+    software = base.software.model_copy(update=switches)
     profile = base.model_copy(update={"software": software})
     stages = split(transformer, shapes.pp, shapes.vpp)
     dp = int(shapes.dp[0])

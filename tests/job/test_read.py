@@ -140,7 +140,16 @@ FAULTS = [
     ("tokens: 100B", "tokens: 1e20", 7, "SP109", "at most"),
     ("tokens: 100B", "tokens: .inf", 7, "SP109", "not a finite number"),
     ("tokens: 100B", "optimizer: adam", 7, "SP112", "Did you mean 'adamw'"),
-    ("tokens: 100B", "lora: {rank: 8}", 7, "SP115", "LoRA is not supported yet"),
+    ("tokens: 100B", "lora: {rank: 8}", 7, "SP101", "Write finetune: {lora_rank: 16}"),
+    ("schema: 1", "finetune: {lora_rank: 0}", 1, "SP109", "at least 1"),
+    ("schema: 1", "finetune: {lora_rank: 8, lora_targets: qvk}", 1, "SP112", "Did you mean 'qkv'"),
+    ("schema: 1", "finetune: {base_bits: 4}", 1, "SP121", "it needs adapters"),
+    ("schema: 1", "finetune: {lora_rank: 8, base_bits: 5}", 1, "SP112", "Choose 16, 8, 4"),
+    ("schema: 1", "finetune: {lora_rank: 8, frozen: head}", 1, "SP121", "frozen already"),
+    ("schema: 1", "finetune: {frozen_layers: 33}", 1, "SP109", "exceeds the 32 layers"),
+    ("schema: 1", "finetune: {lora_rank: 8, frozen_layers: 32}", 1, "SP121", "nothing is left"),
+    ("schema: 1", "finetune: {rank: 8}", 1, "SP101", "Did you mean 'lora_rank'"),
+    ("schema: 1", "finetune: [1]", 1, "SP114", "needs a mapping"),
     ("tokens: 100B", "attention_span: 2048", 7, "SP115", "not supported yet"),
     ("schema: 1", "shema: 1", 1, "SP101", "Did you mean 'schema'"),
     ("schema: 1", "schema: 2", 1, "SP117", "not a known version"),
@@ -192,9 +201,9 @@ def test_faults(old: str, new: str, line: int, code: str, match: str) -> None:
 
 def test_a_feature_of_a_later_version_is_unsupported_and_a_mix_is_not() -> None:
     with pytest.raises(UnsupportedError):
-        parse_problem(BASE + "  frozen: [embedding]\n")
+        parse_problem(BASE + "  packed_documents: true\n")
     with pytest.raises(InputError) as caught:
-        parse_problem(BASE + "  frozen: [embedding]\n  modle: 1\n")
+        parse_problem(BASE + "  packed_documents: true\n  modle: 1\n")
     assert not isinstance(caught.value, UnsupportedError)
 
 

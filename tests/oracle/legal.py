@@ -76,6 +76,21 @@ def wanted(legal: Sequence[int], listed: tuple[int, ...] | None) -> list[int]:
     return [value for value in legal if listed is None or value in listed]
 
 
+def keeps_rules(question: Question, axis: str, value: int) -> bool:
+    """Whether a degree keeps what the search fixes, forbids and bounds."""
+    for rule in question.search.rules:
+        if rule.axis == axis:
+            kept = {
+                "=": value == rule.value,
+                "!=": value != rule.value,
+                "<=": value <= rule.value,
+                ">=": value >= rule.value,
+            }[rule.relation]
+            if not kept:
+                return False
+    return True
+
+
 def interleavings(question: Question, pp: int) -> list[int]:
     """Numbers of virtual stages that the layers fall on; above 1 only with a pipeline."""
     model = question.job.transformer
@@ -119,12 +134,14 @@ def legal_shapes(question: Question, gpus: int) -> Iterator[dict[str, int]]:
             batches(question, dp), pipelines[pp], wanted(expert.degrees(model), search.ep)
         ):
             if (tp * cp * dp) % ep == 0 and (vpp == 1 or microbatches % pp == 0):
-                yield degrees | {
+                shape = degrees | {
                     "ep": ep,
                     "vpp": vpp,
                     "micro_batch": micro_batch,
                     "microbatches": microbatches,
                 }
+                if all(keeps_rules(question, axis, value) for axis, value in shape.items()):
+                    yield shape
 
 
 def shape_keeps_limits(question: Question, shape: dict[str, int]) -> bool:
@@ -143,13 +160,15 @@ def legal_shardings(question: Question, tp: int, cp: int, dp: int) -> list[tuple
     """ZeRO stage and replica groups: everything over all ranks, then ZeRO-3 in smaller groups."""
     group, search = question.group, question.search
     stages = sorted(wanted([0, 1, 2, 3], search.zero))
-    if dp * cp == 1:
-        return [(stages[0], 1)]  # one rank has nothing to shard over: all stages are the same
-    found = [(zero, 1) for zero in stages]
+    stages = [stage for stage in stages if keeps_rules(question, "zero", stage)]
+    whole_group = stages if keeps_rules(question, "dp_replicate", 1) else []
+    if dp * cp == 1:  # one rank has nothing to shard over: all stages are the same
+        return [(stage, 1) for stage in whole_group[:1]]
+    found = [(zero, 1) for zero in whole_group]
     if search.hsdp and 3 in stages:
         for replicas in divisors(dp):
             ranks = tp * cp * dp // replicas
             whole = ranks % group.nvlink_domain == 0 or ranks % group.gpus_per_node == 0
-            if 1 < replicas < dp and whole:
+            if 1 < replicas < dp and whole and keeps_rules(question, "dp_replicate", replicas):
                 found.append((3, replicas))
     return found

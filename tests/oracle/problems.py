@@ -20,6 +20,7 @@ from solver.job.job import (
     Search,
 )
 from solver.job.recipe import Precision, Recipe
+from solver.job.rules import Relation, Rule
 from topology import Cluster, ClusterSpec
 
 from .enumerator import Plan
@@ -126,7 +127,19 @@ def _search(dice: Dice, world: int, node: int) -> Search:
         listed["gpus"] = dice.pick(counts)
     elif dice.chance(0.2):
         listed["max_gpus"] = dice.pick((*counts, world + 5))
+    listed["rules"] = _rules(dice)
     return Search.model_validate({"hsdp": dice.chance(0.8), **listed})
+
+
+def _rules(dice: Dice) -> tuple[Rule, ...]:
+    """Draw what is fixed, forbidden or bounded on single axes, most of the time nothing."""
+    rules: list[Rule] = []
+    while dice.chance(0.15):
+        axis = dice.pick(("tp", "pp", "cp", "dp", "zero", "micro_batch", "dp_replicate", "gpus"))
+        relations: tuple[Relation, ...] = ("!=", "!=", "<=", ">=", ">=", "=")
+        value = dice.pick((1, 1, 2, 3, 4, 8))
+        rules.append(Rule(axis=axis, relation=dice.pick(relations), value=value))
+    return tuple(rules)
 
 
 def question(problem: PlanningProblem) -> Question:

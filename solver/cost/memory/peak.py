@@ -14,8 +14,13 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from ..axes.data import FULL_SHARDING
-from ..job.job import Job, Recompute
+from ...axes.data import FULL_SHARDING
+from ...job.job import Job, Recompute
+from ..parameters import weight_shapes
+from ..profile import Profile
+from ..shapes import Shapes, Shardings
+from ..stages import Stages
+from ..ticks import FloatArray, IntArray
 from .activations import (
     HALF,
     Saved,
@@ -25,13 +30,8 @@ from .activations import (
     sequence_ranks,
     tokens_per_rank,
 )
-from .memory_options import MemoryOptions, Metric
-from .parameters import held, weight_shapes
-from .profile import Profile
-from .shapes import Shapes, Shardings
-from .stages import Stages
-from .states import States, least_states, state_bytes, whole_bytes
-from .ticks import FloatArray, IntArray
+from .options import MemoryOptions, Metric
+from .states import States, least_states, state_bytes, weights_of, whole_bytes
 
 REGATHERED = 4.0
 """Gathered input and gradient of a sequence-parallel block, 16 bit, a token and hidden unit."""
@@ -220,9 +220,16 @@ def _backward(
     moved = tokens * (between + np.where(sp > 1, REGATHERED * model.hidden, 0.0))[:, None]
     whole = moved + tokens * _largest(stages, *saved["none"])
     moved = np.broadcast_to(moved, whole.shape)
+    freed = [tokens * _largest(stages, *saved[kind]) for kind in kinds]
+    some = stages.recomputed > 0
+    if some.any():
+        # One recomputed layer is held whole as with full recomputation, and frees its input only.
+        moved = np.where(some, whole, moved)
+        least = tokens * (HALF * model.hidden / sp)[:, None]
+        freed = [np.where(some, np.minimum(least, part), part) for part in freed]
     return Backward(
         np.stack([whole if kind == "full" else moved for kind in kinds], axis=-1),
-        np.stack([tokens * _largest(stages, *saved[kind]) for kind in kinds], axis=-1),
+        np.stack(freed, axis=-1),
         whole,
     )
 
@@ -237,11 +244,11 @@ def memory_items(
 ) -> MemoryItems:
     """Itemise the peak of each stage class, recomputation and sharding."""
     options = profile.memory
-    parameters = held(job.transformer, shapes, stages)
-    states = state_bytes(job, profile, parameters, shapes, shardings)
-    whole = whole_bytes(job, profile, parameters, shapes, stages, shardings)
+    weights = weights_of(job, shapes, stages)
+    states = state_bytes(job, profile, weights, shapes, shardings)
+    whole = whole_bytes(job, profile, weights, shapes, stages, shardings)
     if options.cached_gradients:
-        cached = HALF * weight_shapes(job.transformer, shapes, stages)[:, :, None]
+        cached = HALF * weight_shapes(job, shapes, stages)[:, :, None]
         whole = replace(whole, stay=whole.stay + cached)
     saved = {kind: saved_per_token(job, profile, shapes, kind) for kind in ("none", *kinds)}
     kept = activation_bytes(job, profile, shapes, stages, [saved[kind] for kind in kinds])
@@ -273,8 +280,8 @@ def least_bytes(
     ``kinds`` are in order of time, which is the reverse order of what they keep. Every term left
     out is at least zero, and every term kept is at its least over the choices.
     """
-    parameters = held(job.transformer, shapes, stages)
-    static, early, end = least_states(job, profile, parameters, shapes)
+    weights = weights_of(job, shapes, stages)
+    static, early, end = least_states(job, profile, weights, shapes)
     saved = saved_per_token(job, profile, shapes, kinds[-1])
     kept = activation_bytes(job, profile, shapes, stages, [saved])[..., 0]
     at_loss = kept + loss_bytes(job, profile, shapes, stages)

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..job.job import Job, Recompute
-from .memory_options import MemoryOptions
-from .parameters import padded_vocabulary
-from .profile import Profile
-from .schedule import chunks_in_flight
-from .shapes import Shapes
-from .stages import Stages
-from .ticks import FloatArray
+from ...job.job import Job, Recompute
+from ..frozen import layers_with_backward
+from ..parameters import padded_vocabulary
+from ..profile import Profile
+from ..schedule import chunks_in_flight
+from ..shapes import Shapes
+from ..stages import Stages
+from ..ticks import FloatArray
+from .kept_inputs import KeptInputs, kept_inputs
+from .options import MemoryOptions
 
 HALF = 2.0
 """Bytes of a 16-bit value: what compute keeps."""
@@ -47,7 +49,9 @@ class Layer:
     """Bytes a token that a layer keeps, by part; each (N,) or a number."""
 
     norm_inputs: FloatArray
-    norm_outputs: FloatArray
+    attention_input: FloatArray
+    mlp_input: FloatArray
+    mixture_input: FloatArray
     projections: FloatArray
     up_projections: FloatArray
     core: FloatArray
@@ -71,7 +75,7 @@ def layer_of(job: Job, profile: Profile, shapes: Shapes) -> Layer:
     low = options.fp8_saved and job.recipe.precision in EIGHT_BIT
     stored = 1.0 if low else HALF
     inputs = HALF * NORMS * hidden / sp
-    outputs = stored * NORMS * hidden / (1.0 if options.gathered_inputs_kept else sp)
+    output = stored * hidden / (1.0 if options.gathered_inputs_kept else sp) + 0 * sp
     inputs = inputs + NORMS * STATISTICS_BYTES / sp
     if not is_fused(options):
         inputs = inputs + EAGER_NORM_BYTES * hidden / sp
@@ -81,10 +85,13 @@ def layer_of(job: Job, profile: Profile, shapes: Shapes) -> Layer:
     else:
         core = SCORE_BYTES * model.heads * job.seq_len / tp + HALF * hidden / sp
     copies = np.where(shapes.cp > 1, options.cp_bytes * model.query_width / tp, 0.0)
-    dense, dense_input = _mlp(job, profile, model.ffn, stored)
-    router, experts, expert_input = _mixture(job, profile, stored)
+    needed = kept_inputs(job)
+    dense, dense_input = _mlp(job, profile, model.ffn, stored * needed.mlp)
+    router, experts, expert_input = _mixture(job, profile, stored * needed.experts, needed)
     return Layer(
-        inputs, outputs + 0 * sp, plain + copies, latent, core, dense / tp, dense_input / tp,
+        inputs, output * needed.attention, output * needed.mlp, output * needed.mixture,
+        plain + copies + needed.attention_bytes, latent, core,
+        dense / tp + needed.mlp_bytes, dense_input / tp,
         router / sp, experts / tp, expert_input / tp,
     )  # fmt: skip
 
@@ -106,7 +113,10 @@ def _projections(job: Job, profile: Profile, shapes: Shapes) -> tuple[FloatArray
     value = HALF * model.value_width / tp
     if model.mla is not None:
         mla = model.mla
-        latent = HALF * (2 * (mla.q_lora_rank or 0) + 2 * mla.kv_lora_rank + mla.qk_rope_head_dim)
+        # Compressed queries and keys: what their norms read, and what the projections up read.
+        read = 2 if kept_inputs(job).attention else 1
+        compressed = (mla.q_lora_rank or 0) + mla.kv_lora_rank
+        latent = HALF * (read * compressed + mla.qk_rope_head_dim)
         up = HALF * (2 * model.query_width + model.heads * mla.qk_nope_head_dim) / tp + value
         return latent + value, up
     key_value = 2.0 * model.kv_heads * model.head_dim
@@ -128,7 +138,9 @@ def _mlp(job: Job, profile: Profile, ffn: float, stored: float) -> tuple[float, 
     return kept + second, second
 
 
-def _mixture(job: Job, profile: Profile, stored: float) -> tuple[float, float, float]:
+def _mixture(
+    job: Job, profile: Profile, stored: float, needed: KeptInputs
+) -> tuple[float, float, float]:
     """Router, experts (routed tokens and shared), and the input of their second product."""
     model, moe = job.transformer, job.transformer.moe
     if moe is None:
@@ -136,7 +148,8 @@ def _mixture(job: Job, profile: Profile, stored: float) -> tuple[float, float, f
     routed, routed_input = _mlp(job, profile, moe.ffn, stored)
     shared, shared_input = _mlp(job, profile, moe.shared_ffn, stored)
     outputs = HALF * model.hidden if profile.memory.late_probabilities else 0.0
-    token = HALF * model.hidden + routed + ROUTE_BYTES + outputs
+    dispatched = HALF * model.hidden * needed.experts
+    token = dispatched + routed + ROUTE_BYTES + outputs + needed.expert_bytes
     experts = moe.top_k * token + shared
     return ROUTER_BYTES * moe.experts, experts, moe.top_k * routed_input + shared_input
 
@@ -158,13 +171,15 @@ def saved_per_token(
     common = part.norm_inputs + part.projections
     for module, value in (
         ("core_attn", part.core),
-        ("layernorm", part.norm_outputs),
+        ("layernorm", part.attention_input),
         ("mla_up_proj", part.up_projections),
     ):
         if module not in dropped:
             common = common + value
+    normed = "layernorm" not in dropped
     dense = 0.0 * common if "mlp" in dropped else part.dense
     experts = 0.0 * common if "moe" in dropped else part.experts
+    dense, experts = dense + normed * part.mlp_input, experts + normed * part.mixture_input
     if "moe_act" in dropped and "moe" not in dropped:
         experts = experts - part.expert_input
     return common + dense, common + part.router + experts
@@ -197,7 +212,10 @@ Saved = tuple[FloatArray, FloatArray]
 def activation_bytes(
     job: Job, profile: Profile, shapes: Shapes, stages: Stages, saved: Sequence[Saved]
 ) -> FloatArray:
-    """Return what all micro-batches in flight keep, for each way to keep it, shape (N, 4, K)."""
+    """Return what all micro-batches in flight keep, for each way to keep it, shape (N, 4, K).
+
+    Layers that the stages recompute in full keep their input, whatever the way.
+    """
     column = [a[:, None] for a in (shapes.pp, shapes.vpp, shapes.microbatches)]
     chunks = chunks_in_flight(
         column[0], column[1], column[2], stages.index, profile.software.schedule
@@ -205,14 +223,22 @@ def activation_bytes(
     options, model = profile.memory, job.transformer
     in_flight = chunks / column[1] * tokens_per_rank(job, shapes)[:, None]
     ahead = model.mtp_layers * stages.has_head
-    moe_layers = stages.moe_layers + (ahead if model.moe is not None else 0)
-    dense_layers = stages.dense_layers + (0 if model.moe is not None else ahead)
+    layers = layers_with_backward(job, shapes, stages)
+    moe_layers = layers.moe_layers + (ahead if model.moe is not None else 0)
+    dense_layers = layers.dense_layers + (0 if model.moe is not None else ahead)
     here = np.maximum(stages.layers, 1)
     on_card = 1 - np.minimum(options.offloaded_layers, here) / here
     engine = (options.stage_bytes * model.hidden / sequence_ranks(profile, shapes))[:, None]
+    again = HALF * model.hidden / sequence_ranks(profile, shapes)
+    some = bool(stages.recomputed.any())
     parts = []
     for dense, moe in saved:
         kept = dense_layers * dense[:, None] + moe_layers * moe[:, None]
+        if some:  # recomputed layers keep their input only
+            repeated = np.minimum(stages.recomputed_dense, layers.dense_layers)
+            kept = kept - repeated * (dense - again)[:, None]
+            repeated = np.minimum(stages.recomputed_moe, layers.moe_layers)
+            kept = kept - repeated * (moe - again)[:, None]
         parts.append(in_flight * (on_card * kept + engine))
     return np.stack(parts, axis=-1)
 
@@ -229,4 +255,7 @@ def loss_bytes(job: Job, profile: Profile, shapes: Shapes, stages: Stages) -> Fl
     logits = share * padded_vocabulary(model, shapes) + whole * model.vocab
     # The loss of one prediction head is done before the next one's logits exist.
     total = tokens * (logits + options.loss_hidden_bytes * model.hidden)
+    if job.finetune is not None and job.finetune.reference_model:
+        # The reference's logits, 16 bit, beside the graph of the trained model.
+        total = total + tokens * HALF * padded_vocabulary(model, shapes)
     return np.asarray(total[:, None] * stages.has_head)

@@ -134,7 +134,7 @@ class MemoryOptions(BaseModel):
 
 @cache
 def _read() -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("profiles", "memory.yaml").read_text("utf-8")
+    text = resources.files("solver.cost").joinpath("profiles", "memory.yaml").read_text("utf-8")
     data: dict[str, Any] = yaml.safe_load(text)
     return data
 

@@ -1,0 +1,51 @@
+"""FLOPs that training takes a token: forward, gradients of inputs, gradients of trained weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .counting import (
+    FLOP_PER_MULTIPLY_ADD,
+    TRAINING_TO_FORWARD,
+    attention_core_flops,
+    forward_flops,
+    mean_span,
+)
+from .finetune import blocks
+
+if TYPE_CHECKING:
+    from .finetune import Finetune
+    from .transformer import Transformer
+
+
+def training_flops(model: Transformer, seq_len: int, finetune: Finetune | None) -> float:
+    """FLOPs of forward and backward per token, causal attention, nothing recomputed.
+
+    Three forward passes where everything is trained. Else a frozen matrix needs no gradient of its
+    own, frozen first layers no backward, and a reference model adds a forward pass.
+    """
+    forward = forward_flops(model, seq_len, "causal", None)
+    if finetune is None:
+        return TRAINING_TO_FORWARD * forward
+    passed = 1 - min(finetune.frozen_layers, model.layers) / model.layers
+    head = FLOP_PER_MULTIPLY_ADD * model.hidden * model.vocab * (1 + model.mtp_layers)
+    cores = (model.layers - model.window_layers) * attention_core_flops(model, mean_span(seq_len))
+    cores += model.window_layers * attention_core_flops(model, mean_span(seq_len, model.window))
+    matrices = forward - head - cores
+    backward = passed * (matrices + 2 * cores) + head
+    trained = FLOP_PER_MULTIPLY_ADD * _active(model, finetune)
+    # An adapter also runs forward, and hands on the gradient of its input.
+    weights = trained * (TRAINING_TO_FORWARD if finetune.adapts else 1)
+    return forward * (2 if finetune.reference_model else 1) + backward + weights
+
+
+def _active(model: Transformer, finetune: Finetune) -> float:
+    """Trained parameters in matrices that one token meets."""
+    part, moe = blocks(model, finetune), model.moe
+    after = 1 - min(finetune.frozen_layers, model.layers) / model.layers
+    mixture = part.router.total + part.shared.total
+    mixture += part.expert.total * (moe.top_k if moe else 0)
+    dense = model.dense_layers * (part.attention.total + part.mlp.total)
+    mixtures = model.moe_layers * (part.attention.total + mixture)
+    table = model.vocab * model.hidden * (1 + model.mtp_layers) * part.head
+    return after * (dense + mixtures) + table
