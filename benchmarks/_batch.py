@@ -17,7 +17,6 @@ from solver.cost.calibrated import Calibrated
 from solver.cost.layer import LayerTimes, layer_times
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.shard_columns import shardings
-from solver.cost.stages import Stages
 from solver.cost.step import step_seconds
 from solver.cost.ticks import FloatArray, IntArray
 from solver.job.job import Limits

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from benchmarks._rows import RefusedError, Row
 from solver.cost.profile import Profile
 from solver.job.finetune import Finetune
@@ -12,6 +14,7 @@ from solver.job.transformer import Mla, Moe, Transformer
 
 USUAL_HEAD_DIM = 128
 """Head width where a row gives no heads (most models of the table)."""
+HEADS_IN = 32
 GPT2_VOCAB = 50257
 """Vocabulary where a row gives none: the GPT-2 tokenizer, which the runs without one use."""
 PACKED_SPAN = 100.0
@@ -20,6 +23,18 @@ PACKED_SPAN = 100.0
 ADAPTERS = Finetune(lora_rank=32, lora_targets=("all",))
 """What fine-tuning with adapters trains where a row doesn't say: the default of NeMo's recipes."""
 TASKS = ("pretrain", "sft", "lora")
+
+
+def usual_heads(hidden: int) -> int:
+    """Return the heads of a width where a row gives none: 128 wide, if that divides it.
+
+    Else the nearest count that divides it and that tensor ranks divide, a multiple of 32.
+    """
+    wanted = hidden / USUAL_HEAD_DIM
+    if hidden % USUAL_HEAD_DIM == 0:
+        return int(wanted)
+    even = [n for n in range(HEADS_IN, hidden + 1, HEADS_IN) if hidden % n == 0]
+    return min(even, key=lambda n: abs(math.log(n / wanted)), default=max(int(wanted), 1))
 
 
 def task_of(row: Row) -> str:
@@ -33,7 +48,7 @@ def task_of(row: Row) -> str:
 def transformer_of(row: Row) -> Transformer:
     """Build the model's shape."""
     hidden = row.count("n_hidden", "hidden")
-    heads = row.count("n_heads", "heads", default=max(hidden // USUAL_HEAD_DIM, 1))
+    heads = row.count("n_heads", "heads", default=usual_heads(hidden))
     positions = row.text("n_pos_embedding", default="rope")
     window = row.count("n_attn_window", default=0, least=0)
     moe = _moe(row)

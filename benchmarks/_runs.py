@@ -38,6 +38,9 @@ UNKNOWN_MICRO_BATCH = 1
 CANNOT_FIT = 3.0
 """Where recomputation is a guess of "none", a need so many times the card's memory says "full": no
 error of the memory model is as large."""
+SCATTER_LAST = ("meta", "torchtitan")
+"""Stacks that, in a pipeline, scatter gradients after the last micro-batch only, so that sharded
+gradients have the traffic of ZeRO-1 (torch.distributed.pipelining holds back FSDP's scatter)."""
 _KINDS: dict[str, Recompute] = {"selective": "selective", "full": "full"}
 
 
@@ -115,6 +118,8 @@ def _run(row: Row, measured: float, profile_name: str | None) -> Run:
     shapes = shapes_of(row, job, gpus)
     profile = profile.model_copy(update={"software": software_of(row, group, job)})
     zero = row.text("n_zero", "zero_stage", default="1")
+    if stack in SCATTER_LAST and zero_stage(zero) == 2 and shapes.pp[0] > 1:
+        zero = "1"
     kind = row.text("n_recompute", "recompute_kind", default="none")
     recompute = _KINDS.get(kind, "none")
     hybrid = zero == "hsdp"

@@ -40,7 +40,7 @@ def test_measured_columns_are_not_read() -> None:
     ("change", "reason"),
     [
         ({"n_representable": "hybrid"}, "Mamba"),
-        ({"n_task": "lora"}, "adapters"),
+        ({"n_task": "distillation"}, "only pretrain, sft, lora"),
         ({"step_s": ""}, "step_s is missing"),
         ({"n_layers": "many"}, "n_layers is not a number"),
         ({"n_hidden": "nan"}, "n_hidden is out of range"),
