@@ -51,8 +51,8 @@ class Constant:
     least, most
         Bounds.
     parent
-        Owner of the same constant that this one follows: the prior then is on their ratio. Empty
-        for a prior on the value itself.
+        Constant that this one follows, ``owner`` of the same or ``owner.name``: the prior then is
+        on their ratio. Empty for a prior on the value itself.
     """
 
     kind: str
@@ -225,8 +225,8 @@ def _ties(moving: Sequence[Constant]) -> Array:
     for j, c in enumerate(moving):
         table[j, j] = 1 / c.sigma
         if c.parent:
-            owner = "" if c.parent == "shared" else c.parent
-            table[j, at[owner, c.name]] = -1 / c.sigma
+            owner, _, name = c.parent.partition(".")
+            table[j, at["" if owner == "shared" else owner, name or c.name]] = -1 / c.sigma
     return table
 
 
