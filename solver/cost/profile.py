@@ -116,6 +116,7 @@ class StackConstants(BaseModel):
     ep_exposed_overlapped: float
     etp_exposed: float
     host_tp: float
+    host_latent: float
     host_graph_partial: float
     host_graph_full: float
     host_static: float
