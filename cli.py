@@ -386,6 +386,12 @@ IMPORT_FLAGS = (
     click.Option(["--nodes"], type=click.IntRange(1), help="Nodes, where no file counts them."),
     click.Option(["--gpus-per-node"], type=click.IntRange(1), help="In place of the files'."),
 )
+RUNS = click.Argument(["runs"], metavar="RUNS.csv")
+CALIBRATE = "Fit a profile of your own to three or more measured steps."
+CALIBRATE_FLAGS = (
+    click.Option(["--profile", "stack"], metavar="NAME", help="Shipped profile to start from."),
+    click.Option(["-o", "--output"], metavar="FILE", help="Write the profile: --profile FILE."),
+)
 CLUSTER_OF = "Turn what nvidia-smi, NCCL, Slurm, ibnetdiscover and others print into a cluster."
 LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
 look_up(models, "list", "catalogue:list_models", "List the known models.")
@@ -395,6 +401,8 @@ look_up(hardware, "list", "catalogue:list_hardware", "List the known GPUs.")
 look_up(hardware, "show", "catalogue:show_hardware", "Show figures with their sources.", GPU)
 look_up(topology, "show", "machine:show_topology", LEVELS, CLUSTER, forms=GRAPHS)
 look_up(topology, "import", "importing:import_topology", CLUSTER_OF, FILES, *IMPORT_FLAGS, forms=())
+look_up(main, "calibrate", "calibrating:calibrate_report", CALIBRATE, RUNS, *CALIBRATE_FLAGS,
+        forms=(*FORMATS, "yaml"))  # fmt: skip
 look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
 
 

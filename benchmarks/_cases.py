@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from benchmarks._rows import RefusedError, Row
+from solver.calibration.rows import RefusedError, Row
 from solver.job.presets import models
 from solver.job.transformer import Transformer
 

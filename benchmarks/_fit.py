@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
-from benchmarks._batch import steps
-from benchmarks._runs import Run
+from solver.calibration.batch import steps
+from solver.calibration.runs import Run
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -115,6 +115,15 @@ class Fit:
         self.ties = _ties(moving)
         self.low = np.array([math.log(c.least) for c in moving])
         self.high = np.array([math.log(c.most) for c in moving])
+
+    def with_constants(self, index: int, x: Array) -> Run:
+        """Return a run with the constants exp(x) in its profile."""
+        run, parts = self.runs[index], {"gpu": {}, "stack": {}}  # type: ignore[var-annotated]
+        for j in self.used[index]:
+            c = self.moving[j]
+            parts["gpu" if c.kind == "gpu" else "stack"][c.name] = math.exp(x[j])
+        changed = {k: getattr(run.profile, k).model_copy(update=v) for k, v in parts.items()}
+        return replace(run, profile=run.profile.model_copy(update=changed))
 
     def log_steps(self, index: int, points: Array) -> Array:
         """Logarithms of one run's step under constants exp(points); (P, constants) → (P,)."""

@@ -22,8 +22,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._fit import PROFILES, Array, Constant, Fit, constants
-from benchmarks._rows import RefusedError, read_rows
-from benchmarks._runs import Run, run_of
+from solver.calibration.rows import RefusedError, read_rows
+from solver.calibration.runs import Run, run_of
 
 
 def load(path: Path) -> list[Run]:

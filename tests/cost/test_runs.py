@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks._rows import RefusedError
-from benchmarks._runs import model_of, predict, run_of
+from solver.calibration.rows import RefusedError
+from solver.calibration.runs import model_of, predict, run_of
 
 DENSE = {
     "id": "a", "series": "s-1", "step_s": "5.0", "n_gpu": "H100-80GB", "gpus": "64",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from benchmarks._rows import RefusedError, Row
-from solver.cost.profile import Profile
-from solver.job.finetune import Finetune
-from solver.job.job import Job
-from solver.job.presets import models
-from solver.job.recipe import Precision, Recipe
-from solver.job.transformer import Mla, Moe, Transformer
+from ..cost.profile import Profile
+from ..job.finetune import Finetune
+from ..job.job import Job
+from ..job.presets import find_model, is_model, models
+from ..job.recipe import Precision, Recipe
+from ..job.transformer import Mla, Moe, Transformer
+from .rows import RefusedError, Row
 
 USUAL_HEAD_DIM = 128
 """Head width where a row gives no heads (most models of the table)."""
@@ -47,6 +47,9 @@ def task_of(row: Row) -> str:
 
 def transformer_of(row: Row) -> Transformer:
     """Build the model's shape."""
+    named = row.text("model")
+    if not row.text("n_layers", "layers") and is_model(named):
+        return find_model(named)
     hidden = row.count("n_hidden", "hidden")
     heads = row.count("n_heads", "heads", default=usual_heads(hidden))
     positions = row.text("n_pos_embedding", default="rope")

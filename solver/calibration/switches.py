@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from benchmarks._rows import Row
-from solver.cost.software import CudaGraphs, Schedule, Software
-from solver.job.job import Job
 from topology.cluster import NodeGroup
+
+from ..cost.software import CudaGraphs, Schedule, Software
+from ..job.job import Job
+from .rows import Row
 
 FULL_GRAPHS_FROM = 2026.4
 """Release from which Megatron-class stacks capture whole iterations in low precision on Blackwell,

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._runs import Run, column_of
-from solver.cost.calibrated import Calibrated
-from solver.cost.layer import LayerTimes, layer_times
-from solver.cost.shapes import Shapes, Shardings
-from solver.cost.shard_columns import shardings
-from solver.cost.step import step_seconds
-from solver.cost.ticks import FloatArray, IntArray
-from solver.job.job import Limits
+from ..cost.calibrated import Calibrated
+from ..cost.layer import LayerTimes, layer_times
+from ..cost.shapes import Shapes, Shardings
+from ..cost.shard_columns import shardings
+from ..cost.step import step_seconds
+from ..cost.ticks import FloatArray, IntArray
+from ..job.job import Limits
+from .runs import Run, column_of
 
 
 class PerShape(np.ndarray[Any, np.dtype[np.float64]]):

@@ -14,21 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._job import job_of, task_of
-from benchmarks._rows import RefusedError, Row
-from benchmarks._software import software_of
-from solver.cost.calibrated import Calibrated
-from solver.cost.profile import Profile, load_profile, stacks
-from solver.cost.shapes import Shapes, Shardings
-from solver.cost.stages import Stages, place, split
-from solver.cost.tables import Choice, evaluate
-from solver.cost.ticks import MIB, TICK_S
-from solver.job.job import MAX_GPUS, Job, Limits, Recompute, Search
-from solver.job.transformer import Transformer
 from topology.cluster import NodeGroup
 from topology.errors import InputError
 from topology.hardware import Gpu, find_gpu
 from topology.units import GB
+
+from ..cost.calibrated import Calibrated
+from ..cost.profile import Profile, load_profile, stacks
+from ..cost.shapes import Shapes, Shardings
+from ..cost.stages import Stages, place, split
+from ..cost.tables import Choice, evaluate
+from ..cost.ticks import MIB, TICK_S
+from ..job.job import MAX_GPUS, Job, Limits, Recompute, Search
+from ..job.transformer import Transformer
+from .jobs import job_of, task_of
+from .rows import RefusedError, Row
+from .switches import software_of
 
 CAPPED_CARDS = {"h100-96gb-500w": ("h100-80gb-sxm", 2.4e12, 500 / 700)}
 """Cards without an own entry: nearest GPU, HBM2e bytes/s, power limit over its."""
@@ -38,6 +39,7 @@ UNKNOWN_MICRO_BATCH = 1
 CANNOT_FIT = 3.0
 """Where recomputation is a guess of "none", a need so many times the card's memory says "full": no
 error of the memory model is as large."""
+SHARDED_GRADIENTS = 2
 SCATTER_LAST = ("meta", "torchtitan")
 """Stacks that, in a pipeline, scatter gradients after the last micro-batch only, so that sharded
 gradients have the traffic of ZeRO-1 (torch.distributed.pipelining holds back FSDP's scatter)."""
@@ -118,7 +120,7 @@ def _run(row: Row, measured: float, profile_name: str | None) -> Run:
     shapes = shapes_of(row, job, gpus)
     profile = profile.model_copy(update={"software": software_of(row, group, job)})
     zero = row.text("n_zero", "zero_stage", default="1")
-    if stack in SCATTER_LAST and zero_stage(zero) == 2 and shapes.pp[0] > 1:
+    if stack in SCATTER_LAST and zero_stage(zero) == SHARDED_GRADIENTS and shapes.pp[0] > 1:
         zero = "1"
     kind = row.text("n_recompute", "recompute_kind", default="none")
     recompute = _KINDS.get(kind, "none")
