@@ -386,6 +386,12 @@ IMPORT_FLAGS = (
     click.Option(["--nodes"], type=click.IntRange(1), help="Nodes, where no file counts them."),
     click.Option(["--gpus-per-node"], type=click.IntRange(1), help="In place of the files'."),
 )
+RUNS = click.Argument(["runs"], metavar="RUNS.csv")
+CALIBRATE = "Fit a profile of your own to three or more measured steps."
+CALIBRATE_FLAGS = (
+    click.Option(["--profile", "stack"], metavar="NAME", help="Shipped profile to start from."),
+    click.Option(["-o", "--output"], metavar="FILE", help="Write the profile: --profile FILE."),
+)
 CLUSTER_OF = "Turn what nvidia-smi, NCCL, Slurm, ibnetdiscover and others print into a cluster."
 RANK_FILE = (
     "Write which rank of a plan JSON runs on which host: a Slurm or Open MPI file, or node order."
@@ -414,6 +420,8 @@ look_up(
     topology, "ranks", "ranks:write_ranks", RANK_FILE, PLAN, *RANK_FLAGS, forms=("text", "json")
 )
 look_up(topology, "collectives", "collective_times:show_collectives", TIMES, CLUSTER, TRANSPORT)
+look_up(main, "calibrate", "calibrating:calibrate_report", CALIBRATE, RUNS, *CALIBRATE_FLAGS,
+        forms=(*FORMATS, "yaml"))  # fmt: skip
 look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
 
 

@@ -73,9 +73,10 @@ def layer_times(job: Job, machine: Machine, cores: Shapes) -> LayerTimes:
 
 
 def _host(core: Core, seconds: float) -> FloatArray:
-    """Launch time of a layer's forward: tensor-parallel layers launch collectives too."""
+    """Launch time of a forward: tensor-parallel and latent-attention layers launch more."""
     gpu, stack = core.machine.profile.gpu, core.stack
-    return seconds * gpu.host * np.where(core.tp > 1, stack.host_tp, 1.0)
+    latent = stack.host_latent if core.model.mla is not None else 1.0
+    return seconds * gpu.host * latent * np.where(core.tp > 1, stack.host_tp, 1.0)
 
 
 def _launched(core: Core, work: Work, host: float, apart: float | FloatArray = 0.0) -> Work:

@@ -68,6 +68,9 @@ class Job(Frozen):
         Routed tokens of the busiest rank over the mean.
     capacity_factor
         Each expert computes so many times its mean share, padded or cut; None drops no token.
+    attention_span
+        Mean keys that a query sees where documents are packed and masked; None for the causal
+        sequence, whose mean is half of it.
     finetune
         What is trained, where that is not the whole model.
     """
@@ -82,6 +85,7 @@ class Job(Frozen):
     loss_chunks: int = Field(default=1, ge=1, le=MAX_CHUNKS)
     expert_imbalance: float = Field(default=1.0, ge=1, le=MAX_IMBALANCE)
     capacity_factor: float | None = Field(default=None, gt=0, le=MAX_IMBALANCE)
+    attention_span: float | None = Field(default=None, gt=0, le=MAX_TOKENS)
     finetune: Finetune | None = None
 
     @model_validator(mode="after")
@@ -110,6 +114,12 @@ class Job(Frozen):
     def step_flops(self) -> float:
         """Model FLOPs of one optimizer step, causal attention."""
         return training_flops(self.transformer, self.seq_len, self.finetune) * self.step_tokens
+
+    @property
+    def document_tokens(self) -> float:
+        """Tokens that attention runs over: the sequence, or a packed document."""
+        span = self.attention_span
+        return float(self.seq_len) if span is None else min(2 * span, float(self.seq_len))
 
     @property
     def step_tokens(self) -> int:

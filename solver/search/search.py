@@ -11,7 +11,8 @@ import numpy as np
 from topology.errors import InputError
 
 from ..cost.calibrated import Calibrated
-from ..cost.profile import FRAMEWORK_STACK, Profile, load_profile
+from ..cost.own_profile import find_profile
+from ..cost.profile import FRAMEWORK_STACK, Profile
 from ..cost.tables import CostModel
 from ..cost.textbook_model import Textbook, textbook_search
 from ..cost.ticks import TICK_S
@@ -52,7 +53,7 @@ TEXTBOOK_ERROR = 0.25
 def profile_of(problem: PlanningProblem) -> Profile:
     """Return the profile that a problem names, or its framework's default."""
     stack = problem.account.profile or FRAMEWORK_STACK[problem.framework]
-    profile, search = load_profile(stack, problem.cluster.group.gpu.id), problem.search
+    profile, search = find_profile(stack, problem.cluster.group.gpu.id), problem.search
     chosen: dict[str, Any] = {"cp_comm": search.cp_comm}
     if search.recompute_modules is not None:
         chosen["recompute_modules"] = search.recompute_modules
@@ -167,9 +168,12 @@ class _Solve:
         if isinstance(instance.cost, Calibrated):
             profile = instance.cost.profile
             self.profile, self.measured = profile.name, profile.measured
-            self.error = profile.stack.expected_error
+            mixture = problem.job.transformer.moe is not None
+            self.error = profile.expected_error(mixture)
+            self.difference = profile.expected_difference(mixture)
         else:
             self.profile, self.measured, self.error = "textbook", True, TEXTBOOK_ERROR
+            self.difference = TEXTBOOK_ERROR * BETWEEN_PLANS
 
     def run(self, top: int, progress: Progress | None, explain: bool = True) -> Result:
         """Search, break ties, then the runners-up, the recommendation and the front."""
@@ -248,7 +252,7 @@ class _Solve:
 
     def _tolerance(self) -> float:
         chosen = self.problem.objective.tolerance
-        return max(self.error * BETWEEN_PLANS, LEAST_TOLERANCE) if chosen is None else chosen
+        return max(self.difference, LEAST_TOLERANCE) if chosen is None else chosen
 
     def _plan(self, answer: Decision | Split, rank: int) -> Plan:
         if isinstance(answer, Split):
