@@ -22,15 +22,13 @@ from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages
 from ..cost.ticks import TICK_S, FloatArray, IntArray
 from ..degrees import BoolArray, divisors
 from .instance import LONGEST_STEP, Instance
+from .ranking import USD_UNITS
 from .space import chosen, micro_batches
 from .stagewise import MOST_STAGES, Pipeline
 from .uneven import Candidate, valid_columns
 
 MOST_GROUPS = 3
 """Kinds of nodes that one pipeline runs over."""
-
-USD_UNITS = 10**6
-"""Prices count in millionths of a dollar an hour."""
 
 ROUNDING = 1e-9
 """Relative error of the floats that bounds are made of."""
@@ -85,6 +83,8 @@ def _cores(instances: Sequence[Instance]) -> _Cores:
     keep &= gpus % np.maximum(flat["ep"] * flat["etp"], 1) == 0
     keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
     keep &= job.global_batch % (flat["dp"] * flat["micro_batch"]) == 0
+    if search.cp_comm == "all_to_all":
+        keep &= context.splits_heads(model, flat["tp"], flat["cp"])
     keep &= bool(data.stages(search))
     flat = {name: values[keep] for name, values in flat.items()}
     gpus, one = gpus[keep], np.ones(int(keep.sum()), np.int64)

@@ -109,6 +109,8 @@ def _degrees(instance: Instance, dropped: dict[str, int]) -> dict[str, IntArray]
     gpus = flat["tp"] * flat["cp"] * flat["pp"] * flat["dp"]
     keep = gpu_count_is_considered(instance, gpus)
     keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
+    if search.cp_comm == "all_to_all":
+        keep &= context.splits_heads(model, flat["tp"], flat["cp"])
     keep &= bool(data.stages(search))  # rules may leave no way to hold the states
     flat = {name: values[keep] for name, values in flat.items()}
     if instance.holds("tp_within_node"):
