@@ -154,7 +154,7 @@ def test_the_oracle_is_met() -> None:
 
 
 def test_new_configurations_are_met() -> None:
-    """85 more, measured by benchmarks/memory_oracle.py (PyTorch 2.14, transformers 5.24).
+    """98 more, measured by benchmarks/memory_oracle.py (PyTorch 2.14, transformers 5.24).
 
     The largest errors, up to 2.6 %, are of peaks inside the backward of an activation that the
     measured model writes in several operations, and of experts that are not spread.
@@ -166,8 +166,9 @@ def test_new_configurations_are_met() -> None:
         error = abs(predicted_bytes(run)[0] / run.measured_bytes - 1)
         errors.setdefault(str(values["mode"]), []).append(error)
     every = [error for part in errors.values() for error in part]
-    assert len(every) == len(rows) == 85
+    assert len(every) == len(rows) == 98
     assert max(every) < 0.03
     assert sum(error < 0.02 for error in every) >= len(every) - 4
     assert len(errors["rank"]) >= 30
+    assert max(errors["single"]) < 0.015  # adapters, frozen parts, frozen layers
     assert max(errors["rank"]) < 0.015
