@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import click
@@ -73,7 +74,7 @@ def rates(judged: Sequence[Judged]) -> dict[str, float]:
 def show_chances(judged: Sequence[Judged]) -> None:
     """Print how often runs failed, by the chance that was predicted."""
     click.echo(f"{'chance of running out':<22}{'n':>5}{'predicted %':>13}{'failed %':>10}")
-    for least, most in zip(CHANCES, CHANCES[1:], strict=False):
+    for least, most in pairwise(CHANCES):
         there = [j for j in judged if least <= j.chance < most]
         if there:
             mean = sum(j.chance for j in there) / len(there)
