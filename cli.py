@@ -376,7 +376,7 @@ SEQ_LEN = click.Option(["--seq-len"], type=click.IntRange(1, 10**8), default=409
                        show_default=True, help="Sequence length of the FLOPs.")  # fmt: skip
 WHAT = click.Argument(["what"], type=click.Choice(("problem", "plan")))
 MODEL, CONFIG, GPU, CLUSTER = (click.Argument([n]) for n in ("model", "config", "gpu", "cluster"))
-GRAPHS = ("tree", *FORMATS, "dot", "graphml")
+GRAPHS = ("tree", *FORMATS, "dot", "graphml", "svg")
 SHOW_MODEL = "Show the parameters by block and the FLOPs of an id or a Hugging Face config.json."
 IMPORT = "Turn a Hugging Face config.json into the model section of a problem file."
 FILES = click.Argument(["files"], nargs=-1, required=True)
@@ -385,6 +385,12 @@ IMPORT_FLAGS = (
     click.Option(["--gpu"], help="GPU id; NVLink's bandwidth depends on it."),
     click.Option(["--nodes"], type=click.IntRange(1), help="Nodes, where no file counts them."),
     click.Option(["--gpus-per-node"], type=click.IntRange(1), help="In place of the files'."),
+)
+RUNS = click.Argument(["runs"], metavar="RUNS.csv")
+CALIBRATE = "Fit a profile of your own to three or more measured steps."
+CALIBRATE_FLAGS = (
+    click.Option(["--profile", "stack"], metavar="NAME", help="Shipped profile to start from."),
+    click.Option(["-o", "--output"], metavar="FILE", help="Write the profile: --profile FILE."),
 )
 CLUSTER_OF = "Turn what nvidia-smi, NCCL, Slurm, ibnetdiscover and others print into a cluster."
 RANK_FILE = (
@@ -414,6 +420,8 @@ look_up(
     topology, "ranks", "ranks:write_ranks", RANK_FILE, PLAN, *RANK_FLAGS, forms=("text", "json")
 )
 look_up(topology, "collectives", "collective_times:show_collectives", TIMES, CLUSTER, TRANSPORT)
+look_up(main, "calibrate", "calibrating:calibrate_report", CALIBRATE, RUNS, *CALIBRATE_FLAGS,
+        forms=(*FORMATS, "yaml"))  # fmt: skip
 look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
 
 

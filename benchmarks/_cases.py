@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from benchmarks._rows import Row
 from benchmarks._tuning import task_of
+from solver.calibration.rows import Row
 from solver.job.presets import models
 from solver.job.transformer import Transformer
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks._rows import RefusedError, Row, read_rows
+from solver.calibration.rows import RefusedError, Row, read_rows
 from topology.collectives import KINDS, bus_factor
 from topology.group_times import Measured, Spread
 from topology.hardware import Gpu, find_gpu

@@ -6,16 +6,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import yaml
-from scipy.optimize import lsq_linear
 
-from benchmarks._runs import Run, predict
+from solver.calibration.batch import steps
+from solver.calibration.runs import Run
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -26,13 +26,15 @@ ERROR_SCALE = 0.03
 FAMILY_FLOOR, FAMILY_POWER, FAMILY_REFERENCE = 8, 0.35, 30
 """A row weighs (30 / n) ** 0.35, n its family's rows but at least 8: large tables count more in
 all, small ones more a row."""
-STEP = 2e-3
-"""Relative step of the numeric derivative; times are in ticks of 0.1 µs."""
+STEP = 1e-4
+"""Relative step of the numeric derivative."""
 REFRESH = 3
-"""Steps after which the derivative is worked out again."""
+"""Steps after which the slopes are worked out again."""
+MOST_DAMPED = 10.0
+"""Damping at which no step helps any more."""
 NO_EFFECT = 1e-7
 """Slope below which a constant does not touch a run."""
-CONVERGED = 0.3
+CONVERGED = 0.1
 """Gain of the objective below which the fit ends."""
 
 
@@ -48,6 +50,9 @@ class Constant:
         Centre, and standard deviation of its logarithm.
     least, most
         Bounds.
+    parent
+        Constant that this one follows, ``owner`` of the same or ``owner.name``: the prior then is
+        on their ratio. Empty for a prior on the value itself.
     """
 
     kind: str
@@ -57,6 +62,7 @@ class Constant:
     sigma: float
     least: float
     most: float
+    parent: str = ""
 
     @property
     def label(self) -> str:
@@ -70,10 +76,13 @@ def constants() -> list[Constant]:
     found = []
     for kind, owners in table.items():
         for owner, fields in {"": owners}.items() if kind == "shared" else owners.items():
-            for name, (prior, sigma, *bounds) in fields.items():
-                least, most = bounds or (float(prior) / 20, float(prior) * 20)
+            for name, (prior, sigma, *rest) in fields.items():
+                parent = rest.pop() if rest and isinstance(rest[-1], str) else ""
+                least, most = rest or (float(prior) / 20, float(prior) * 20)
                 found.append(
-                    Constant(kind, owner, name, float(prior), sigma, float(least), float(most))
+                    Constant(
+                        kind, owner, name, float(prior), sigma, float(least), float(most), parent
+                    )
                 )
     return found
 
@@ -89,7 +98,11 @@ class Fit:
     def __init__(self, runs: Sequence[Run], moving: Sequence[Constant]) -> None:
         self.runs, self.moving = runs, moving
         stacks = yaml.safe_load((PROFILES / "stacks.yaml").read_text("utf-8"))["stacks"]
-        self.own = {c: [self._uses(r, c, stacks) for r in runs] for c in moving}
+        own = {(c.owner, c.name) for c in moving if c.kind == "stack"}
+        self.used = [
+            [j for j, c in enumerate(moving) if _uses(run, c, stacks, own)] for run in runs
+        ]
+        """Constants that each run's step may depend on; those without effect drop out."""
         sizes = Counter(family(r) for r in runs)
         self.weight = np.array(
             [
@@ -98,124 +111,197 @@ class Fit:
             ]
         )
         self.measured = np.log([r.measured_s for r in runs])
-        self.dead: set[tuple[int, int]] = set()
+        self.priors = np.array([math.log(c.prior) for c in moving])
+        self.ties = _ties(moving)
+        self.low = np.array([math.log(c.least) for c in moving])
+        self.high = np.array([math.log(c.most) for c in moving])
 
-    def _uses(self, run: Run, c: Constant, stacks: Mapping[str, Mapping[str, Any]]) -> bool:
-        if c.kind == "gpu":
-            return run.profile.gpu.family == c.owner
-        if c.kind == "stack":
-            return run.stack == c.owner
-        moved = any(
-            o.kind == "stack" and o.owner == run.stack and o.name == c.name for o in self.moving
-        )
-        return c.name not in stacks[run.stack] and not moved
+    def with_constants(self, index: int, x: Array) -> Run:
+        """Return a run with the constants exp(x) in its profile."""
+        run, parts = self.runs[index], {"gpu": {}, "stack": {}}  # type: ignore[var-annotated]
+        for j in self.used[index]:
+            c = self.moving[j]
+            parts["gpu" if c.kind == "gpu" else "stack"][c.name] = math.exp(x[j])
+        changed = {k: getattr(run.profile, k).model_copy(update=v) for k, v in parts.items()}
+        return replace(run, profile=run.profile.model_copy(update=changed))
 
-    def log_step(self, index: int, x: Array) -> float:
-        """Logarithm of the predicted step of one run under constants exp(x)."""
-        run = self.runs[index]
-        gpu: dict[str, float] = {}
-        stack: dict[str, float] = {}
-        for c, value in zip(self.moving, x, strict=True):
-            if self.own[c][index]:
-                (gpu if c.kind == "gpu" else stack)[c.name] = math.exp(value)
-        profile = run.profile.model_copy(
-            update={
-                "gpu": run.profile.gpu.model_copy(update=gpu),
-                "stack": run.profile.stack.model_copy(update=stack),
-            }
-        )
-        return math.log(predict(run, profile))
+    def log_steps(self, index: int, points: Array) -> Array:
+        """Logarithms of one run's step under constants exp(points); (P, constants) → (P,)."""
+        parts: dict[str, dict[str, Array]] = {"gpu": {}, "stack": {}}
+        for j in self.used[index]:
+            c = self.moving[j]
+            parts["gpu" if c.kind == "gpu" else "stack"][c.name] = np.exp(points[:, j])
+        return np.log(steps(self.runs[index], parts["gpu"], parts["stack"]))
 
-    def errors(self, x: Array, keep: Mask | None = None) -> Array:
-        """Log errors of all runs; 0 for those that ``keep`` leaves out."""
-        kept = np.ones(len(self.runs), bool) if keep is None else keep
-        steps = [self.log_step(i, x) if kept[i] else 0.0 for i in range(len(self.runs))]
-        return np.where(kept, np.array(steps) - self.measured, 0.0)
+    def errors(self, x: Array) -> Array:
+        """Log errors of all runs."""
+        point = x[None, :]
+        found = [self.log_steps(i, point)[0] for i in range(len(self.runs))]
+        return np.asarray(np.array(found) - self.measured)
 
-    def residuals(self, errors: Array, x: Array) -> Array:
+    def tangents(self, points: Array, keep: Mask) -> tuple[Array, Array]:
+        """Log errors (F, runs) and their slopes (F, runs, constants) at F points.
+
+        ``keep`` (F, runs) says which are wanted; the others are 0.
+        """
+        errors = np.zeros(keep.shape)
+        slopes = np.zeros((*keep.shape, len(self.moving)))
+        for i in range(len(self.runs)):
+            folds, used = np.flatnonzero(keep[:, i]), np.array(self.used[i])
+            if not len(folds):
+                continue
+            moved = points[folds, None, :].repeat(1 + len(used), axis=1)
+            moved[:, np.arange(1, 1 + len(used)), used] += STEP
+            logs = self.log_steps(i, moved.reshape(-1, points.shape[1])).reshape(len(folds), -1)
+            slope = (logs[:, 1:] - logs[:, :1]) / STEP
+            errors[folds, i] = logs[:, 0] - self.measured[i]
+            slopes[folds[:, None], i, used[None, :]] = slope
+            self.used[i] = [int(j) for j in used[np.abs(slope).max(axis=0) > NO_EFFECT]]
+        return errors, slopes
+
+    def values(self, points: Array, keep: Mask) -> Array:
+        """Log errors (F, runs) at F points."""
+        errors = np.zeros(keep.shape)
+        for i in range(len(self.runs)):
+            folds = np.flatnonzero(keep[:, i])
+            if len(folds):
+                errors[folds, i] = self.log_steps(i, points[folds]) - self.measured[i]
+        return errors
+
+    def objective(self, errors: Array, x: Array) -> Array:
         """Soft-L1 residuals of runs, then of priors."""
         z = errors / ERROR_SCALE
         soft = self.weight * np.sign(z) * np.sqrt(2 * (np.sqrt(1 + z**2) - 1))
-        prior = [(v - math.log(c.prior)) / c.sigma for c, v in zip(self.moving, x, strict=True)]
-        return np.concatenate([soft, prior])
-
-    def slopes(self, x: Array, base: Array, keep: Mask | None = None) -> Array:
-        """Derivative of the log steps; pairs without effect are remembered and skipped."""
-        table = np.zeros((len(self.runs), len(x)))
-        for j, c in enumerate(self.moving):
-            moved = x.copy()
-            moved[j] += STEP
-            for i, used in enumerate(self.own[c]):
-                if not used or (i, j) in self.dead or (keep is not None and not keep[i]):
-                    continue
-                table[i, j] = (self.log_step(i, moved) - self.measured[i] - base[i]) / STEP
-                if abs(table[i, j]) < NO_EFFECT:
-                    self.dead.add((i, j))
-        return table
+        return np.concatenate([soft, self.ties @ (x - self.priors)])
 
     def derivative(self, errors: Array, slopes: Array) -> Array:
-        """Jacobian of ``residuals``."""
+        """Jacobian of ``objective``."""
         z = errors / ERROR_SCALE
         soft = np.sqrt(2 * (np.sqrt(1 + z**2) - 1))
         # d soft / d z = z / (sqrt(1 + z^2) soft), 1 at z = 0
         chain = np.abs(z) / (np.sqrt(1 + z**2) * np.maximum(soft, 1e-9))
         chain = self.weight / ERROR_SCALE * np.where(soft > 1e-9, chain, 1.0)
-        return np.vstack([chain[:, None] * slopes, np.diag([1 / c.sigma for c in self.moving])])
+        return np.vstack([chain[:, None] * slopes, self.ties])
 
-    def solve(
-        self, start: Array, rounds: int, *, keep: Mask | None = None, first: Array | None = None
-    ) -> Array:
-        """Return the constants' logarithms at the optimum.
+    def solve(self, starts: Array, rounds: int, keep: Mask | None = None) -> Array:
+        """Return the constants' logarithms at the optimum of each of F sets of runs.
 
-        Gauss-Newton within bounds: each step solves the damped linear problem exactly
-        (scipy.optimize.lsq_linear); the slopes are worked out every third step and updated after
-        Broyden in between, as they cost a hundred evaluations. ``first`` are slopes at ``start``.
+        Gauss-Newton within bounds, all sets in step: each step solves the damped linear problem
+        exactly. The slopes are worked out every third step and updated after Broyden in between,
+        as they cost fifty evaluations. ``starts`` is (F, constants), ``keep`` (F, runs).
         """
-        low = np.array([math.log(c.least) for c in self.moving])
-        high = np.array([math.log(c.most) for c in self.moving])
-        x = np.clip(start, low, high)
-        errors = self.errors(x, keep)
-        value, damping, slopes, age = self.residuals(errors, x), 0.3, first, 0
-        for _ in range(rounds):
-            if slopes is None or age >= REFRESH:
-                slopes, age = self.slopes(x, errors, keep), 0
-            table = self.derivative(errors, slopes)
-            step = _bounded_step(table, value, damping, low - x, high - x)
-            moved = self.errors(x + step, keep)
-            tried = self.residuals(moved, x + step)
-            gain = 0.5 * float(value @ value - tried @ tried)
-            missed = moved - errors - slopes @ step
-            slopes = slopes + np.outer(missed, step) / max(float(step @ step), 1e-12)
-            age += 1
-            if gain > 0:
-                x, value, errors, damping = x + step, tried, moved, damping / 2
-            else:
-                damping, age = damping * 4, REFRESH if age > 1 else age
-            if 0 <= gain < CONVERGED:
+        if keep is None:
+            keep = np.ones((len(starts), len(self.runs)), bool)
+        best = np.clip(starts, self.low, self.high)
+        folds = [_Fold(self, x, keep[f]) for f, x in enumerate(best)]
+        for turn in range(rounds):
+            active = [f for f in folds if not f.done]
+            if not active:
                 break
-        return np.asarray(x)
+            points = np.array([f.trial for f in active])
+            kept = np.array([f.keep for f in active])
+            if turn % REFRESH == 0:
+                errors, slopes = self.tangents(points, kept)
+                for at, fold in enumerate(active):
+                    fold.advance(errors[at], slopes[at], fresh=True)
+            else:
+                errors = self.values(points, kept)
+                for at, fold in enumerate(active):
+                    fold.advance(errors[at], fold.secant(errors[at]), fresh=False)
+        return np.array([f.x for f in folds])
 
     def left_out(self, keys: Sequence[str], rounds: int, say: Callable[[str], None]) -> Array:
         """Predict each run with constants that never saw its group; relative errors.
 
-        Every fold starts cold, from the priors; the slopes there are shared.
+        Every fold starts cold, from the priors.
         """
-        start = np.array([math.log(c.prior) for c in self.moving])
-        first = self.slopes(start, self.errors(start))
+        groups = sorted(set(keys))
+        held = np.array([[k == g for k in keys] for g in groups])
+        found = self.solve(self.priors[None, :].repeat(len(groups), axis=0), rounds, ~held)
         out = np.zeros(len(self.runs))
-        for key in sorted(set(keys)):
-            held = np.array([k == key for k in keys])
-            x = self.solve(start, rounds, keep=~held, first=first)
-            out[held] = np.exp(self.errors(x, held)[held]) - 1
-            say(f"without {key:<24}{held.sum():>5} {100 * np.abs(out[held]).mean():6.1f} %")
+        for i, key in enumerate(keys):
+            log = self.log_steps(i, found[groups.index(key)][None, :])[0]
+            out[i] = math.exp(log - self.measured[i]) - 1
+        for g, rows in zip(groups, held, strict=True):
+            say(f"without {g:<24}{rows.sum():>5} {100 * np.abs(out[rows]).mean():6.1f} %")
         return out
 
 
+def _ties(moving: Sequence[Constant]) -> Array:
+    """Matrix that turns distances from the priors into standard deviations, ratios for children."""
+    at = {(c.owner, c.name): j for j, c in enumerate(moving)}
+    table = np.zeros((len(moving), len(moving)))
+    for j, c in enumerate(moving):
+        table[j, j] = 1 / c.sigma
+        if c.parent:
+            owner, _, name = c.parent.partition(".")
+            table[j, at["" if owner == "shared" else owner, name or c.name]] = -1 / c.sigma
+    return table
+
+
+def _uses(
+    run: Run, c: Constant, stacks: Mapping[str, Mapping[str, Any]], own: set[tuple[str, str]]
+) -> bool:
+    """Whether a run's step may depend on a constant: a stack's own value hides the shared one."""
+    if c.kind == "gpu":
+        return run.profile.gpu.family == c.owner
+    if c.kind == "stack":
+        return run.stack == c.owner
+    return c.name not in stacks[run.stack] and (run.stack, c.name) not in own
+
+
+class _Fold:
+    """One set of runs on its way to its optimum: the best point so far and the next to try."""
+
+    def __init__(self, fit: Fit, start: Array, keep: Mask) -> None:
+        self.fit, self.keep, self.x, self.trial = fit, keep, start, start
+        self.value = math.inf
+        self.damping, self.done = 0.01, False
+        self.at: tuple[Array, Array] | None = None
+
+    def secant(self, errors: Array) -> Array:
+        """Slopes corrected by what the trial has shown (Broyden's rank-one update)."""
+        assert self.at is not None
+        before, slopes = self.at
+        step = self.trial - self.x
+        missed = errors - before - slopes @ step
+        return np.asarray(slopes + np.outer(missed, step) / max(float(step @ step), 1e-12))
+
+    def advance(self, errors: Array, slopes: Array, *, fresh: bool) -> None:
+        """Take the trial if it is better, and work out the next."""
+        tried = self.fit.objective(np.where(self.keep, errors, 0.0), self.trial)
+        value = 0.5 * float(tried @ tried)
+        if value < self.value:
+            self.done = fresh and self.value - value < CONVERGED
+            self.x, self.value, self.at = self.trial, value, (errors, slopes)
+            self.damping /= 4
+        else:
+            self.at = (self.at[0], slopes) if self.at and not fresh else self.at
+            self.damping = max(8 * self.damping, 0.01)
+            self.done = self.damping > MOST_DAMPED
+        if self.at is None or self.done:
+            return
+        table = self.fit.derivative(*self.at)
+        residual = self.fit.objective(np.where(self.keep, self.at[0], 0.0), self.x)
+        low, high = self.fit.low - self.x, self.fit.high - self.x
+        self.trial = self.x + _bounded_step(table, residual, self.damping, low, high)
+
+
 def _bounded_step(table: Array, value: Array, damping: float, low: Array, high: Array) -> Array:
-    """Minimise |table · step + value|² + damping |D step|² within bounds, D the columns' norms."""
-    size = np.sqrt(damping * (table**2).sum(axis=0))
-    rows = np.vstack([table, np.diag(size)])
-    target = np.concatenate([-value, np.zeros(len(size))])
-    return np.asarray(lsq_linear(rows, target, bounds=(low - 1e-9, high + 1e-9), tol=1e-8).x).clip(
-        low, high
-    )
+    """Minimise |table · step + value|² + damping |D step|² within bounds, D the columns' norms.
+
+    Normal equations; constants that would leave their bounds are held there, and the others solved
+    again.
+    """
+    normal, slope = table.T @ table, -table.T @ value
+    normal += damping * np.diag(np.diag(normal))
+    step, free = np.zeros(len(slope)), np.ones(len(slope), bool)
+    for _ in range(len(slope)):
+        rest = slope[free] - normal[np.ix_(free, ~free)] @ step[~free]
+        step[free] = np.linalg.solve(normal[np.ix_(free, free)], rest)
+        outside = free & ((step < low) | (step > high))
+        if not outside.any():
+            break
+        step = np.where(outside, np.clip(step, low, high), step)
+        free &= ~outside
+    return np.asarray(np.clip(step, low, high))

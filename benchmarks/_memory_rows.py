@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks._job import job_of
-from benchmarks._rows import RefusedError, Row
-from benchmarks._runs import (
+from benchmarks._tuning import finetune_of
+from solver.calibration.jobs import job_of
+from solver.calibration.rows import RefusedError, Row
+from solver.calibration.runs import (
     CANNOT_FIT,
     gpu_of,
     group_of,
@@ -24,8 +25,7 @@ from benchmarks._runs import (
     stages_of,
     zero_stage,
 )
-from benchmarks._software import software_of
-from benchmarks._tuning import finetune_of
+from solver.calibration.switches import software_of
 from solver.cost.memory.items import MemoryItems
 from solver.cost.memory.options import MemoryOptions, Metric, memory_options
 from solver.cost.memory.peak import memory_items

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._rows import RefusedError, Row
+from solver.calibration.rows import RefusedError, Row
 from solver.cost.memory.activations import saved_per_token, tokens_per_rank
 from solver.cost.memory.items import PHASES
 from solver.cost.memory.options import Implementation, memory_options

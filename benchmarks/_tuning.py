@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from benchmarks._rows import RefusedError, Row
+from solver.calibration.rows import RefusedError, Row
 from solver.job.finetune import Finetune, LoraTarget
 
 USUAL_RANK = 16

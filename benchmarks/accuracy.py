@@ -18,11 +18,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks._rows import RefusedError, read_rows
-from benchmarks._runs import Run, predict, run_of
+from solver.calibration.rows import RefusedError, read_rows
+from solver.calibration.runs import Run, predict, run_of
 
 WORST = 10
-FOLD_ROUNDS = 8
+FOLD_ROUNDS = 20
 """Evaluations a fold; more change nothing that shows."""
 
 

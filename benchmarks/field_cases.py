@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._cases import failed, row_of
 from benchmarks._memory_rows import memory_run
-from benchmarks._rows import RefusedError, Row, read_rows
-from benchmarks._runs import predict, run_of
 from benchmarks._verdicts import Judged, judge, percent, rates, show, show_together
+from solver.calibration.rows import RefusedError, Row, read_rows
+from solver.calibration.runs import predict, run_of
 
 JUDGED = ("A", "B")
 """Completeness of the cases whose verdict counts; C is anecdotal."""

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._memory_fit import constants, fit, log_error
 from benchmarks._memory_rows import MemoryRun, memory_run
-from benchmarks._rows import RefusedError, read_rows
+from solver.calibration.rows import RefusedError, read_rows
 
 PROFILE = Path(__file__).resolve().parents[1] / "solver" / "cost" / "profiles" / "memory.yaml"
 

@@ -22,8 +22,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._fit import PROFILES, Array, Constant, Fit, constants
-from benchmarks._rows import RefusedError, read_rows
-from benchmarks._runs import Run, run_of
+from solver.calibration.rows import RefusedError, read_rows
+from solver.calibration.runs import Run, run_of
 
 
 def load(path: Path) -> list[Run]:
@@ -99,7 +99,7 @@ def _put(lines: list[str], c: Constant, text: str) -> None:
 
 @click.command()
 @click.option("--runs", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True)
-@click.option("--rounds", type=int, default=12, help="evaluations at most")
+@click.option("--rounds", type=int, default=20, help="evaluations at most")
 @click.option("--cold", is_flag=True, help="start from the priors, not from the current values")
 @click.option("--date", default="undated", help="date to write into the files")
 @click.option("--write", "put", is_flag=True, help="rewrite the profile files")
@@ -110,7 +110,7 @@ def main(runs: Path, rounds: int, cold: bool, date: str, put: bool) -> None:
     priors = np.array([math.log(c.prior) for c in moving])
     start = priors if cold else start_of(moving, rows)
     before = np.exp(fit.errors(start)) - 1
-    x = fit.solve(start, rounds)
+    x = fit.solve(start[None, :], rounds)[0]
     after = np.exp(fit.errors(x)) - 1
     for c, value in zip(moving, x, strict=True):
         pull = (value - math.log(c.prior)) / c.sigma

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._memory_rows import memory_run
 from benchmarks._oracle import oracle_run, predicted_bytes
-from benchmarks._rows import RefusedError, read_rows
 from benchmarks._verdicts import Judged, judge, rates, show
+from solver.calibration.rows import RefusedError, read_rows
 from topology.units import GIB
 
 WORST = 12

@@ -23,8 +23,8 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks._rows import RefusedError, Row, read_rows
-from benchmarks._runs import predict, run_of
+from solver.calibration.rows import RefusedError, Row, read_rows
+from solver.calibration.runs import predict, run_of
 
 TIE = 0.02
 """Relative difference of measured steps below which two layouts are equally fast."""

@@ -34,7 +34,7 @@ class LayoutRequest(BaseModel):
 
     Attributes
     ----------
-    tp, pp, vpp, cp, ep, dp
+    tp, pp, vpp, cp, ep, etp, dp
         Degrees; ``tp * pp * cp * dp`` GPUs are used.
     dp_replicate
         HSDP replica groups; ``dp / dp_replicate`` ranks shard.
@@ -58,6 +58,7 @@ class LayoutRequest(BaseModel):
     vpp: Degree = 1
     cp: Degree = 1
     ep: Degree = 1
+    etp: Degree = 1
     dp: Degree | None = None
     dp_replicate: Degree = 1
     zero: Annotated[int, Field(ge=0, le=3)] = 1
@@ -122,8 +123,8 @@ def _shape(instance: Instance, request: LayoutRequest, dp: int) -> Shapes:
     node = instance.group.gpus_per_node
     gpus = request.tp * request.pp * request.cp * dp
     return Shapes.of(
-        tp=request.tp, pp=request.pp, vpp=request.vpp, cp=request.cp, ep=request.ep, dp=dp,
-        micro_batch=request.micro_batch,
+        tp=request.tp, pp=request.pp, vpp=request.vpp, cp=request.cp, ep=request.ep,
+        etp=request.etp, dp=dp, micro_batch=request.micro_batch,
         microbatches=max(instance.job.global_batch // (dp * request.micro_batch), 1),
         held=-(-gpus // node) * node, order=ORDERS.index(request.order),
     )  # fmt: skip
@@ -151,10 +152,17 @@ def _faults(instance: Instance, request: LayoutRequest, shapes: Shapes) -> list[
     if job.seq_len % (s["tp"] * s["cp"]):
         fault("tp", f"tp x cp {s['tp'] * s['cp']} does not divide seq_len {job.seq_len}.",
               "Sequence parallelism cuts the sequence by both.")  # fmt: skip
-    if (s["tp"] * s["cp"] * s["dp"]) % s["ep"]:
-        fault("ep", f"ep {s['ep']} does not divide tp x cp x dp {s['tp'] * s['cp'] * s['dp']}.",
+    _experts_fault(instance, shapes, fault)
+    if (s["tp"] * s["cp"] * s["dp"]) % (s["ep"] * s["etp"]):
+        fault("ep", f"ep x etp {s['ep'] * s['etp']} does not divide tp x cp x dp "
+              f"{s['tp'] * s['cp'] * s['dp']}.",
               "Experts are spread over the ranks of one stage.")  # fmt: skip
-    if s["order"] and s["pp"] > 1 and model.moe is not None and s["tp"] * s["cp"] != s["ep"]:
+    if (
+        s["order"]
+        and s["pp"] > 1
+        and model.moe is not None
+        and s["tp"] * s["cp"] != s["ep"] * s["etp"]
+    ):
         fault("order", f"order {request.order} puts expert and other layers of a stage on "
               f"different ranks unless ep {s['ep']} equals tp x cp {s['tp'] * s['cp']}.",
               f"Use {MEGATRON_ORDER}.")  # fmt: skip
@@ -171,6 +179,16 @@ def _faults(instance: Instance, request: LayoutRequest, shapes: Shapes) -> list[
               "Choose dp_replicate so that tp x cp x dp / dp_replicate is a multiple of "
               f"{instance.group.gpus_per_node}.")  # fmt: skip
     return faults
+
+
+def _experts_fault(
+    instance: Instance, shapes: Shapes, fault: Callable[[str, str, str], None]
+) -> None:
+    legal = {int(e[0]) for e in expert.slices(instance.job.transformer, shapes.tp)} - {0}
+    etp = int(shapes.etp[0])
+    if etp not in legal:
+        fault("etp", f"etp {etp} slices no experts here.",
+              f"Possible: {', '.join(map(str, sorted(legal)))}.")  # fmt: skip
 
 
 def _pipeline_faults(

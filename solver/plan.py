@@ -202,6 +202,27 @@ class PlanPlacement(Output):
     axes: tuple[PlacedAxis, ...]
 
 
+class Options(Output):
+    """What every stage and rank of a plan does alike.
+
+    Attributes
+    ----------
+    precision
+        Recipe of the matrix products.
+    offload
+        What lives in the nodes' memory.
+    cp_comm
+        How context parallelism exchanges.
+    recompute_modules
+        What selective recomputation repeats; empty where the account does not say.
+    """
+
+    precision: str
+    offload: str
+    cp_comm: str
+    recompute_modules: tuple[str, ...]
+
+
 class Block(Output):
     """Consecutive stages of a pipeline on one kind of node.
 
@@ -255,6 +276,7 @@ class Plan(Output):
     axes: int
     batch: Batch
     recompute: str
+    options: Options
     recomputed_layers: tuple[int, ...] | None = None
     blocks: tuple[Block, ...] = ()
     estimate: Estimate

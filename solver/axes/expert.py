@@ -6,7 +6,7 @@ import numpy as np
 
 from topology.levels import members_per_domain
 
-from ..degrees import divisors
+from ..degrees import IntArray, divisors
 from ..job.job import Job
 from ..job.transformer import Transformer
 from .base import Degrees, Traffic
@@ -18,6 +18,19 @@ BACKWARD = 1.0
 def degrees(transformer: Transformer) -> tuple[int, ...]:
     """Return the legal degrees: divisors of the number of experts."""
     return (1,) if transformer.moe is None else divisors(transformer.moe.experts)
+
+
+def slices(transformer: Transformer, tp: IntArray) -> tuple[IntArray, ...]:
+    """Return the legal expert-tensor degrees for each TP: whole experts, or sliced over TP ranks.
+
+    As Megatron-LM's ``--expert-tensor-parallel-size``, which is TP unless given. An entry of 0 is
+    no degree of its own.
+    """
+    moe = transformer.moe
+    whole = np.ones_like(tp)
+    if moe is None:
+        return (whole,)
+    return whole, np.where((tp > 1) & (moe.ffn % tp == 0), tp, 0)
 
 
 def traffic(job: Job, cores: Degrees, domain: int, *, once: bool) -> Traffic:

@@ -90,14 +90,14 @@ def _latent_up(core: Core) -> list[Width]:
 def _heads(core: Core) -> FloatArray:
     """Forward of scores and context, all heads of a rank."""
     model, job = core.model, core.job
-    span = mean_span(model, job.seq_len)
+    span = mean_span(model, job.document_tokens)
     flops = 2 * core.tokens * span * (model.query_width + model.value_width) / core.tp
     width_a_head = (model.query_width + model.value_width) // (2 * model.heads)
     if job.attention == "unfused":
         scores = core.tokens * job.seq_len * model.heads / core.tp
         return unfused_attention_seconds(core.machine, flops, scores, width_a_head)
     seconds = flash_attention_seconds(
-        core.machine, flops, float(job.seq_len), core.cp, width_a_head
+        core.machine, flops, job.document_tokens, core.cp, width_a_head
     )
     return seconds * (core.stack.latent_attention if model.mla else 1.0)
 
@@ -110,7 +110,7 @@ def _block_traffic(core: Core) -> FloatArray:
     return 2 * core.tokens * (BLOCK_TRAFFIC * model.hidden / core.sp + rope * heads / core.tp)
 
 
-def mean_span(model: Transformer, seq_len: int) -> float:
+def mean_span(model: Transformer, seq_len: float) -> float:
     """Mean keys that a query sees over all layers: half the sequence, or the window if shorter."""
     causal = seq_len / 2
     if model.window is None or not model.window_layers:

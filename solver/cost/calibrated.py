@@ -197,6 +197,8 @@ class Calibrated:
         added = {"none": 0.0 * repeated, "selective": selective, "full": repeated}
         repeats = np.array([float(kind == "full") for kind in kinds])
         axes = AXES if self.profile.software.sequence_parallel else REDUCED
+        if self.profile.software.cp_comm == "all_to_all":
+            axes = {**axes, "cp": context.BACKWARD_HEADS}
         exposed, total = (
             {
                 axis: passes * summed(axis, which)[..., None]
@@ -224,7 +226,7 @@ class Calibrated:
             side["pp"] = (sends * value[:, None] * slow * stages.pipelined)[..., None] + 0 * repeats
         micro = self.profile.stack.microbatch_overhead_s * slow
         accumulate = self.profile.stack.accumulate_bytes / self.machine.hbm_bytes_per_s
-        if accumulate:
+        if np.any(accumulate > 0):
             micro = micro + accumulate * trained(self.job, shapes, stages).every
         return StageTimes(passes * forward, backward + micro, recompute, exposed, total)
 
@@ -298,9 +300,10 @@ class Calibrated:
         alone = shapes.pp == 1
         return mebibytes(np.where(alone, need[:, FIRST], need[:, [FIRST, HEAVY]].min(axis=-1)))
 
-    def _priced(
+    def priced(
         self, shapes: Shapes, stages: Stages, columns: Shardings
     ) -> tuple[StageTimes, DataTraffic, FloatArray]:
+        """Seconds of a micro-batch, of data-parallel traffic and of the optimizer."""
         times = self.stage_times(shapes, stages, self.kinds)
         weights = weights_of(self.job, shapes, stages)
         passes = Passes(times.forward[..., None], (times.backward[..., None] + times.recompute))
@@ -338,12 +341,16 @@ class Calibrated:
         tables = round_up(filled, columns, stages, len(self.kinds), seconds)
         return replace(tables, shapes=shapes)
 
+    def tail(self, shapes: Shapes, traffic: DataTraffic, update: FloatArray) -> FloatArray:
+        """Seconds of all that comes after the pipeline, (N, 4, K, Z)."""
+        tail = traffic.step_exposed + update[:, :, None, :]
+        return np.asarray(tail + self.step_overhead(shapes)[:, None, None, None])
+
     def figures(self, shapes: Shapes, stages: Stages, columns: Shardings) -> Figures:
         """Price every stage class, recomputation and sharding, before rounding."""
-        times, traffic, update = self._priced(shapes, stages, columns)
+        times, traffic, update = self.priced(shapes, stages, columns)
         times = self._with_host(times, shapes, stages)
-        tail = traffic.step_exposed + update[:, :, None, :]
-        tail = tail + self.step_overhead(shapes)[:, None, None, None]
+        tail = self.tail(shapes, traffic, update)
         items = memory_items(
             self.job, self.profile, shapes, stages, columns, self.kinds, self.offload
         )

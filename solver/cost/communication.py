@@ -58,10 +58,10 @@ def neighbour_seconds(job: Job, machine: Machine, shapes: Shapes) -> tuple[Float
     """
     stack = machine.profile.stack
     rates = np.array([level.bytes_per_s for level in levels(machine.group)])
-    rates[1:] *= stack.fabric_efficiency
-    rates[0] = machine.link_bytes_per_s
     spanned = spanned_level(machine.group, shapes.pp, shapes.stage_stride, shapes.gpus)
-    once = message_bytes(job, shapes) / rates[spanned] + stack.p2p_latency_s
+    outside = rates[spanned] * stack.fabric_efficiency
+    rate = np.where(spanned == 0, machine.link_bytes_per_s, outside)
+    once = message_bytes(job, shapes) / rate + stack.p2p_latency_s
     total = np.where(shapes.pp > 1, 2 * shapes.vpp * once, 0.0)
     return np.where(shapes.vpp > 1, stack.p2p_exposed, stack.p2p_plain_exposed) * total, total
 

@@ -73,9 +73,10 @@ def layer_times(job: Job, machine: Machine, cores: Shapes) -> LayerTimes:
 
 
 def _host(core: Core, seconds: float) -> FloatArray:
-    """Launch time of a layer's forward: tensor-parallel layers launch collectives too."""
+    """Launch time of a forward: tensor-parallel and latent-attention layers launch more."""
     gpu, stack = core.machine.profile.gpu, core.stack
-    return seconds * gpu.host * np.where(core.tp > 1, stack.host_tp, 1.0)
+    latent = stack.host_latent if core.model.mla is not None else 1.0
+    return seconds * gpu.host * latent * np.where(core.tp > 1, stack.host_tp, 1.0)
 
 
 def _launched(core: Core, work: Work, host: float, apart: float | FloatArray = 0.0) -> Work:
@@ -120,13 +121,16 @@ def _part(core: Core, work: Work, *, blocks: int, ep: Times) -> Part:
     """Add the traffic of tensor and context parallelism."""
     profile = core.machine.profile
     sent = tensor.traffic(core.job, core.cores, blocks=blocks)
-    ring = context.traffic(core.job, core.cores)
+    if profile.software.cp_comm == "ring":
+        across, waits = context.traffic(core.job, core.cores), core.stack.cp_exposed
+    else:  # attention cannot start before the heads are there, nor end before they are back
+        across, waits = context.head_traffic(core.job, core.cores, core.machine.domain), 1.0
     return Part(
         work.forward,
         work.backward,
         work.repeated,
         exposed_and_total(core.machine, sent, profile.tp_exposed),
-        exposed_and_total(core.machine, ring, core.stack.cp_exposed),
+        exposed_and_total(core.machine, across, waits),
         ep,
     )
 

@@ -76,7 +76,7 @@ class Machine:
         return int(levels(self.group)[0].gpus)
 
     @property
-    def link_bytes_per_s(self) -> float:
+    def link_bytes_per_s(self) -> FloatArray:
         """Ring bandwidth of a collective inside a domain, per GPU and direction.
 
         The measured curve's large-message value, scaled when the cluster's links differ from the
@@ -87,7 +87,7 @@ class Machine:
         measured = (
             rates.collective_bytes_per_s * inner / reference if reference > 0 else float("inf")
         )
-        return float(min(measured, inner * self.profile.stack.link_efficiency))
+        return np.asarray(np.minimum(measured, inner * self.profile.stack.link_efficiency))
 
     def reach(
         self, ranks: IntArray, stride: IntArray, used: IntArray,

@@ -58,7 +58,8 @@ def experts(core: Core, moe: Moe) -> Work:
     up = linear_seconds(core.machine, rows, (wide, hidden), core.precision, trained=trained)
     down = linear_seconds(core.machine, rows, (hidden, width), core.precision, trained=trained)
     permute = core.moved(stack.routed_bytes * rows * model.hidden)
-    activation = core.moved(stack.expert_activation_bytes * rows * 2 * width)
+    bias = stack.expert_bias_bytes if model.mlp_bias else 0.0
+    activation = core.moved((stack.expert_activation_bytes * 2 + bias) * rows * width)
     held = local * (wide + width) * model.hidden
     weights = core.moved((core.job.recipe.grad_bytes if trained else core.restored_bytes) * held)
     restored = core.moved((0.0 if trained else core.restored_bytes) * held)

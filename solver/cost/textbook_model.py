@@ -37,6 +37,7 @@ def textbook_search(search: Search) -> Search:
         update={
             "cp": (1,),
             "ep": (1,),
+            "etp": (1,),
             "vpp": (1,),
             "recompute": tuple(k for k in search.recompute if k in TEXTBOOK_KINDS) or ("none",),
         }

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..degrees import BoolArray, IntArray
 from .finetune import Finetune, trainable_parameters
-from .recipe import Recipe
+from .recipe import Precision, Recipe
 from .rules import Rule
 from .step_flops import training_flops
 from .transformer import MAX_TOKENS, Transformer
@@ -68,6 +68,9 @@ class Job(Frozen):
         Routed tokens of the busiest rank over the mean.
     capacity_factor
         Each expert computes so many times its mean share, padded or cut; None drops no token.
+    attention_span
+        Mean keys that a query sees where documents are packed and masked; None for the causal
+        sequence, whose mean is half of it.
     finetune
         What is trained, where that is not the whole model.
     """
@@ -82,6 +85,7 @@ class Job(Frozen):
     loss_chunks: int = Field(default=1, ge=1, le=MAX_CHUNKS)
     expert_imbalance: float = Field(default=1.0, ge=1, le=MAX_IMBALANCE)
     capacity_factor: float | None = Field(default=None, gt=0, le=MAX_IMBALANCE)
+    attention_span: float | None = Field(default=None, gt=0, le=MAX_TOKENS)
     finetune: Finetune | None = None
 
     @model_validator(mode="after")
@@ -110,6 +114,12 @@ class Job(Frozen):
     def step_flops(self) -> float:
         """Model FLOPs of one optimizer step, causal attention."""
         return training_flops(self.transformer, self.seq_len, self.finetune) * self.step_tokens
+
+    @property
+    def document_tokens(self) -> float:
+        """Tokens that attention runs over: the sequence, or a packed document."""
+        span = self.attention_span
+        return float(self.seq_len) if span is None else min(2 * span, float(self.seq_len))
 
     @property
     def step_tokens(self) -> int:
@@ -155,12 +165,27 @@ class Limits(Frozen):
     budget_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
 
 
+CpComm = Literal["ring", "all_to_all"]
+CP_COMMS: tuple[CpComm, ...] = ("ring", "all_to_all")
+RECOMPUTE_MODULES = ("core_attn", "mla_up_proj", "moe_act", "layernorm", "mlp", "moe")
+"""Modules that selective recomputation can repeat, by Megatron-LM's names."""
+
+
+class Variants(Frozen):
+    """Alternatives that the search may choose among; empty leaves the single value."""
+
+    precision: tuple[Precision, ...] = ()
+    offload: tuple[Offload, ...] = ()
+    cp_comm: tuple[CpComm, ...] = ()
+    recompute_modules: tuple[tuple[str, ...], ...] = ()
+
+
 class Search(Frozen):
     """Which plans are looked at; None takes every legal degree.
 
     Attributes
     ----------
-    tp, pp, vpp, cp, ep, zero, micro_batch
+    tp, pp, vpp, cp, ep, etp, zero, micro_batch
         Allowed values, ascending.
     recompute
         Allowed kinds.
@@ -180,6 +205,13 @@ class Search(Frozen):
     offload
         What lives in the nodes' memory in every plan: nothing, the optimizer's states, or kept
         activations as well.
+    cp_comm
+        How context parallelism exchanges: keys and values round a ring, or heads against sequence
+        (all-to-all).
+    recompute_modules
+        What selective recomputation repeats; None takes the software stack's.
+    variants
+        Alternatives of precision and of the three fields above; each is searched.
     """
 
     tp: tuple[int, ...] | None = None
@@ -187,6 +219,7 @@ class Search(Frozen):
     vpp: tuple[int, ...] | None = None
     cp: tuple[int, ...] | None = None
     ep: tuple[int, ...] | None = None
+    etp: tuple[int, ...] | None = None
     zero: tuple[int, ...] | None = None
     micro_batch: tuple[int, ...] | None = None
     recompute: tuple[Recompute, ...] = RECOMPUTE
@@ -197,6 +230,15 @@ class Search(Frozen):
     rules: tuple[Rule, ...] = ()
     stages: Literal["even", "refine", "free"] = "refine"
     offload: Offload = "none"
+    cp_comm: CpComm = "ring"
+    recompute_modules: tuple[str, ...] | None = None
+    variants: Variants = Variants()
+
+    def allows(self, axis: str, degrees: IntArray) -> BoolArray:
+        """Mark the degrees of an axis that its list and its rules allow."""
+        listed = getattr(self, axis)
+        inside = np.isin(degrees, listed) if listed is not None else np.ones(degrees.shape, bool)
+        return np.asarray(inside & self.keeps(axis, degrees))
 
     def keeps(self, axis: str, degrees: IntArray) -> BoolArray:
         """Mark the degrees of an axis that its rules allow."""

@@ -27,11 +27,9 @@ from .job import (
     Limits,
     Objective,
     PlanningProblem,
-    Search,
 )
 from .model_field import read_model
 from .recipe import Recipe
-from .rules import RULE_FIELDS
 from .schema import (
     GRAD_BYTES,
     FinetuneSpec,
@@ -41,6 +39,7 @@ from .schema import (
     SearchSpec,
     TrainingSpec,
 )
+from .search_field import search_of
 from .transformer import Transformer
 
 NO_FILE = "command line"
@@ -248,13 +247,7 @@ def _assemble(
             "budget_usd": wanted.budget,
         }
     )
-    looked = spec.search or SearchSpec()
-    search = Search.model_validate(
-        {
-            **looked.model_dump(exclude={"allow", *RULE_FIELDS}),
-            "rules": tuple(rule for name in RULE_FIELDS for rule in getattr(looked, name)),
-        }
-    )
+    search = search_of(spec.search or SearchSpec())
     goal = Objective.model_validate((spec.objective or ObjectiveSpec()).model_dump())
     account = Account.model_validate(
         {key: getattr(spec, key) for key in ("cost_model", "profile", "mfu", "charge_recompute")}

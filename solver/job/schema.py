@@ -15,6 +15,7 @@ from .fields import (
     Batch,
     choice,
     elsewhere,
+    module_sets,
     not_yet,
     parse_batch,
     parse_degrees,
@@ -25,6 +26,7 @@ from .fields import (
 )
 from .finetune import BASE_BITS, FROZEN_PARTS, LORA_TARGETS, MAX_FROZEN_LAYERS, MAX_RANK
 from .job import (
+    CP_COMMS,
     MAX_CHUNKS,
     MAX_DEADLINE_S,
     MAX_GPUS,
@@ -56,7 +58,12 @@ RULES = WithJsonSchema(
 )
 """``tp=8``, a list of such, or a mapping of axis to value or values."""
 SEVERAL = WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}, NOTHING]})
-OFFLOAD_OR_NOT = WithJsonSchema({"anyOf": [TEXT, {"type": "boolean"}, NOTHING]})
+OFFLOAD_OR_NOT = WithJsonSchema(
+    {"anyOf": [TEXT, {"type": "boolean"}, {"type": "array", "items": TEXT}, NOTHING]}
+)
+MODULES = WithJsonSchema(
+    {"anyOf": [TEXT, {"type": "array", "items": {"type": ["string", "array"]}}, NOTHING]}
+)
 FLAG_OR_AXES = WithJsonSchema(
     {"anyOf": [{"type": "boolean"}, TEXT, {"type": "array", "items": TEXT}, NOTHING]}
 )
@@ -168,11 +175,11 @@ class LimitsSpec(Frozen):
     )
 
 
-def _offload(value: Any) -> str:
-    """Take nothing and false for none, and true for the optimizer's states."""
+def _offload(value: Any) -> tuple[str, ...]:
+    """Take nothing and false for none, and true for the optimizer's states; or several of them."""
     if value is None or isinstance(value, bool):
-        return "optimizer" if value else "none"
-    found: str = choice(*OFFLOADS)(value)
+        return ("optimizer" if value else "none",)
+    found: tuple[str, ...] = several(*OFFLOADS)(value)
     return found
 
 
@@ -184,6 +191,7 @@ class SearchSpec(Frozen):
     vpp: PositiveDegrees = None
     cp: PositiveDegrees = None
     ep: PositiveDegrees = None
+    etp: PositiveDegrees = None
     zero: Degrees = None
     micro_batch: PositiveDegrees = None
     recompute: Annotated[tuple[str, ...], SEVERAL] = RECOMPUTE
@@ -191,7 +199,12 @@ class SearchSpec(Frozen):
     order: Annotated[tuple[str, ...] | None, SEVERAL] = None
     gpus: GpuCount = None
     max_gpus: GpuCount = None
-    offload: Annotated[str, BeforeValidator(_offload), OFFLOAD_OR_NOT] = "none"
+    offload: Annotated[tuple[str, ...], BeforeValidator(_offload), OFFLOAD_OR_NOT] = ("none",)
+    precision: Annotated[tuple[str, ...], BeforeValidator(several(*PRECISIONS)), SEVERAL] = ()
+    cp_comm: Annotated[tuple[str, ...], BeforeValidator(several(*CP_COMMS)), SEVERAL] = ()
+    recompute_modules: Annotated[
+        tuple[tuple[str, ...], ...], BeforeValidator(module_sets), MODULES
+    ] = ()
     stages: Annotated[str, BeforeValidator(choice("even", "refine", "free"))] = "refine"
     fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
     forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()

@@ -59,7 +59,7 @@ SETTINGS = (
     Setting("cost_model", str, "calibrated|textbook", "Account of time and memory."),
     Setting("mfu", str, "40%", "Utilisation that the textbook account takes."),
     Setting("charge_recompute", bool, "", "Textbook: full recomputation costs a third more."),
-    Setting("profile", str, "NAME", "Fitted constants; the framework's by default."),
+    Setting("profile", str, "NAME", "Fitted constants, or a file that calibrate wrote."),
     Setting("framework", str, "megatron|fsdp", "Training framework."),
 )
 

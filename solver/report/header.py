@@ -5,7 +5,8 @@ from __future__ import annotations
 from topology.cluster import NodeGroup
 from topology.units import show_bandwidth, show_bytes, show_count, show_seconds, show_usd
 
-from ..cost.profile import FRAMEWORK_STACK, load_profile
+from ..cost.own_profile import find_profile
+from ..cost.profile import FRAMEWORK_STACK
 from ..job.finetune import BASE_BITS, Finetune
 from ..job.job import Limits, PlanningProblem
 from ..plan import Certificate, Result
@@ -113,8 +114,9 @@ def account(problem: PlanningProblem) -> str:
             f"{memory} of the data sheet · all communication counted"
         )
     stack = given.profile or FRAMEWORK_STACK[problem.framework]
-    profile = load_profile(stack, problem.cluster.groups[0].gpu.id)
-    error = f"expected error of a step {percent(profile.stack.expected_error)}"
+    profile = find_profile(stack, problem.cluster.groups[0].gpu.id)
+    mixture = problem.job.transformer.moe is not None
+    error = f"expected error of a step {percent(profile.expected_error(mixture))}"
     measured = "" if profile.measured else " · unmeasured GPU: rates are those of others"
     return f"calibrated · profile {profile.name} · {error}{measured}"
 

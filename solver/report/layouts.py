@@ -13,7 +13,7 @@ from topology.placement import MEGATRON_ORDER, ORDERS
 from ..job.job import MAX_GPUS, RECOMPUTE
 from ..plan import Plan
 
-DEGREES = ("tp", "pp", "vpp", "cp", "ep", "dp", "dp_replicate", "zero", "micro_batch")
+DEGREES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "dp_replicate", "zero", "micro_batch")
 PER_STAGE = ("stage_layers", "recomputed_layers")
 KEYS = (*DEGREES, "recompute", "order", *PER_STAGE)
 _SHORT = {"mbs": "micro_batch", "hsdp": "dp_replicate", "replicate": "dp_replicate"}

@@ -75,7 +75,7 @@ def _answer(problem: PlanningProblem, result: Result) -> list[Block]:
         blocks += _front(problem, result)
     blocks.append(_plan_sheet(problem, result.plans, result, "Plans"))
     blocks.append(_legend(problem, result))
-    blocks.append(Facts(_why(result.plans[0], result), f"Plan {result.plans[0].rank}"))
+    blocks.append(Facts(_why(result.plans[0], problem, result), f"Plan {result.plans[0].rank}"))
     if result.refined is not None:
         text = _refined(result.refined, result.plans[0])
         blocks.append(Facts((("Stage by stage", text),)))
@@ -148,11 +148,24 @@ def _legend(problem: PlanningProblem, result: Result) -> str:
     return " · ".join(parts)
 
 
-def _why(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
+def _options_line(plan: Plan, problem: PlanningProblem) -> tuple[tuple[str, str], ...]:
+    """Say which alternatives were taken, where there were any."""
+    options = plan.options.model_dump()
+    modules = "+".join(options["recompute_modules"])
+    taken = [
+        f"{name} {modules if name == 'recompute_modules' else options[name]}"
+        for name, values in problem.search.variants
+        if values
+    ]
+    return (("Options", " · ".join(taken)),) if taken else ()
+
+
+def _why(plan: Plan, problem: PlanningProblem, result: Result) -> tuple[tuple[str, str], ...]:
     layout, batch = plan.layout, plan.batch
     dropped = dropped_line(result.certificate)
     return (
         ("Layout", layout_text(plan)),
+        *_options_line(plan, problem),
         (
             "GPUs",
             f"{plan.gpus:,} = TP {layout.tp} × PP {layout.pp} × CP {layout.cp} × DP {layout.dp}; "

@@ -15,6 +15,7 @@ from topology.hardware import find_gpu
 from topology.source import read_text
 from topology.units import shown
 
+from ..cost.own_profile import is_file
 from ..cost.profile import stacks
 from ..job.job import PlanningProblem
 from ..job.read import example_path, parse_problem
@@ -56,7 +57,7 @@ def read_problem_or_plan(
 def _profiled(problem: PlanningProblem, flags: Mapping[str, str]) -> PlanningProblem:
     """Refuse an unknown profile where it stands: the profiles know nothing of files and lines."""
     name = problem.account.profile
-    if name is None or name in stacks() or "profile" in flags:
+    if name is None or name in stacks() or is_file(name) or "profile" in flags:
         return problem
     place = problem.positions.get("profile", (0, 0))
     hint = f"{did_you_mean(name, stacks())} Known profiles: {', '.join(stacks())}.".strip()

@@ -13,7 +13,7 @@ from ..checks import Facts, judge, step_from_stages
 from ..cost.tables import Choice, Tables
 from ..cost.ticks import MIB, TICK_S
 from ..job.job import Job
-from ..plan import Batch, Cost, Layout, Plan
+from ..plan import Batch, Cost, Layout, Options, Plan
 from .decision import Decision, column_of
 from .instance import SECONDS_PER_HOUR, Instance
 from .placing import place
@@ -75,9 +75,21 @@ def judged_plan(
         axes=decision.axes,
         batch=batch,
         recompute=kinds[0] if alike else "/".join(kinds),
+        options=options_of(instance),
         estimate=estimate,
         cost=cost,
         limits=checks,
+    )
+
+
+def options_of(instance: Instance) -> Options:
+    """Return what the plans of an instance have in common."""
+    search, profile = instance.search, getattr(instance.cost, "profile", None)
+    return Options(
+        precision=instance.job.recipe.precision,
+        offload=search.offload,
+        cp_comm=search.cp_comm,
+        recompute_modules=profile.software.recompute_modules if profile else (),
     )
 
 

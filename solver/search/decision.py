@@ -32,8 +32,8 @@ class Decision:
     axes
         Parallel axes, HSDP included.
     order
-        (pp, tp, cp, ep, vpp, gpus, zero, micro-batch, recompute, replicas, order of axes): the last
-        tie-break.
+        (pp, tp, cp, ep, etp, vpp, gpus, zero, micro-batch, recompute, replicas, order of axes): the
+        last tie-break.
     """
 
     row: int
@@ -65,7 +65,7 @@ def decide(tables: Tables, place: int, row: int, choice: Choice) -> Decision:
     replicas = int(tables.shardings.replicas[place, choice.sharding])
     plain = axes(s["tp"], s["pp"], s["cp"], s["ep"], s["etp"], s["dp"], replicas)
     order = (
-        *(s[name] for name in ("pp", "tp", "cp", "ep", "vpp", "gpus")),
+        *(s[name] for name in ("pp", "tp", "cp", "ep", "etp", "vpp", "gpus")),
         zero, s["micro_batch"], *choice.recompute, -replicas, s["order"],
     )  # fmt: skip
     return Decision(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from topology.cluster import Cluster
 
-from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem
 from ..plan import Certificate, Plan, Result, Status
 from .best_first import Clock, Tally
 from .cpsat.factory import SolverSettings
-from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Instance
-from .mixed_space import USD_UNITS, mixed_candidates
+from .instance import LONGEST_STEP, Instance
+from .mixed_space import mixed_candidates
 from .pricing import NEVER
+from .ranking import USD_UNITS, Ranking, joined, ranked, ticks
 from .reasons import why_nothing_fits
 from .split_plan import split_plan
 from .stagewise import best_split
@@ -47,25 +47,30 @@ class Mixed:
     settings: SolverSettings
     clock: Clock
 
+    @property
+    def order(self) -> Ranking:
+        """How plans are compared."""
+        return Ranking(self.problem)
+
     def run(self, top: int, tolerance: float) -> Result:
         """Search across the groups and put everything in order."""
         instances = [part.instance for part in self.parts]
         tally = Tally()
         known = [plan for part in self.parts for plan in part.result.plans]
-        value = min((self._value(plan) for plan in known), default=UNKNOWN_VALUE)
+        value = min((self.order.value(plan) for plan in known), default=UNKNOWN_VALUE)
         candidates = list(mixed_candidates(instances, value))
         best = best_of(candidates, value, self.settings, self.clock, tally)
         plans = known if best.split is None else [split_plan(best.split, 1), *known]
-        plans = sorted(plans, key=lambda plan: (self._value(plan), self._cost(plan), plan.axes))
+        plans = sorted(plans, key=self.order.key)
         front, front_proved = self._front(instances)
         every = all(part.result.status in ("optimal", "infeasible") for part in self.parts)
         proved = every and best.proved and front_proved
-        shown = _ranked(plans[:top])
+        shown = ranked(plans[:top])
         return Result(
             status=self._status(proved, shown),
             objective=self.problem.objective.minimise,
             plans=shown,
-            recommended=self._recommended(shown, tolerance),
+            recommended=self.order.recommended(shown, tolerance),
             fastest=self._fastest(instances, plans),
             front=front,
             profile=" + ".join(dict.fromkeys(part.result.profile for part in self.parts)),
@@ -84,41 +89,13 @@ class Mixed:
             return "optimal" if proved else "feasible"
         return "infeasible" if proved else "unknown"
 
-    def _value(self, plan: Plan) -> int:
-        """Return the objective of a plan in the integers of the search."""
-        ticks = round(plan.estimate.time.step_s / TICK_S)
-        return ticks if self.problem.objective.minimise == "time" else ticks * self._rate(plan)
-
-    def _rate(self, plan: Plan) -> int:
-        """Return millionths of USD an hour of all GPUs held; GPUs used where a price is missing."""
-        if any(group.price_usd_per_gpu_hour is None for group in self.problem.cluster.groups):
-            return plan.gpus
-        if plan.blocks:
-            pairs = [(b.gpus_held, b.usd_per_gpu_hour or 0.0) for b in plan.blocks]
-        else:
-            gpu = plan.estimate.stages[0].gpu
-            groups = self.problem.cluster.groups
-            price = next(g.price_usd_per_gpu_hour for g in groups if g.gpu.id == gpu)
-            pairs = [(plan.gpus_held, price or 0.0)]
-        return sum(gpus * round(price * USD_UNITS) for gpus, price in pairs)
-
-    def _cost(self, plan: Plan) -> int:
-        return round(plan.estimate.time.step_s / TICK_S) * self._rate(plan)
-
-    def _recommended(self, plans: Sequence[Plan], tolerance: float) -> int | None:
-        if not plans:
-            return None
-        most = self._value(plans[0]) * (1 + tolerance)
-        near = [plan for plan in plans if self._value(plan) <= most]
-        return min(near, key=lambda plan: (plan.axes + len(plan.blocks), plan.rank)).rank
-
     def _fastest(self, instances: Sequence[Instance], plans: Sequence[Plan]) -> Plan | None:
         """Return the fastest plan of any kind, beside the cheapest."""
         if self.problem.objective.minimise != "cost" or not plans:
             return None
         known = [part.result.fastest for part in self.parts if part.result.fastest]
         fast = min(known, key=lambda plan: plan.estimate.time.step_s, default=plans[0])
-        below = round(fast.estimate.time.step_s / TICK_S)
+        below = ticks(fast)
         timed_instances = [replace(instance, goal="time") for instance in instances]
         found = list(mixed_candidates(timed_instances, below))
         best = best_of(found, below, self.settings, self.clock, Tally())
@@ -130,11 +107,11 @@ class Mixed:
             return (), True
         points = [plan for part in self.parts for plan in part.result.front]
         proved = True
-        priced = all(g.price_usd_per_gpu_hour is not None for g in self.problem.cluster.groups)
+        priced = self.order.priced
         goals = [replace(i, goal="cost" if priced else "time") for i in instances]
         for candidate in sorted(mixed_candidates(goals, UNKNOWN_VALUE), key=lambda c: c.bound):
             if self.clock.over():
-                return _ranked(_not_dominated(points, self._point)), False
+                return ranked(self.order.not_dominated(points), on_front=True), False
             rate = candidate.weight if priced else candidate.gpus
             most = self._not_dominated_under(candidate.gpus, rate, points)
             pipeline = candidate.build() if candidate.bound <= most else None
@@ -145,12 +122,7 @@ class Mixed:
             proved &= attempt.proved
             if attempt.split is not None:
                 points.append(split_plan(attempt.split, 1))
-        kept = _not_dominated(points, self._point)
-        kept.sort(key=lambda plan: (plan.gpus, plan.estimate.time.step_s))
-        return tuple(p.model_copy(update={"on_front": True}) for p in _ranked(kept)), proved
-
-    def _point(self, plan: Plan) -> tuple[int, int, int]:
-        return round(plan.estimate.time.step_s / TICK_S), self._cost(plan), plan.gpus
+        return ranked(self.order.not_dominated(points), on_front=True), proved
 
     def _not_dominated_under(self, gpus: int, rate: int, points: Sequence[Plan]) -> int:
         """Return the most ticks with which a layout is dominated by none of the points.
@@ -159,9 +131,9 @@ class Mixed:
         """
         most = LONGEST_STEP
         for plan in points:
-            ticks, cost, fewer = self._point(plan)
+            step, cost, fewer = self.order.point(plan)
             if fewer <= gpus:
-                most = min(most, max(ticks, -(-cost // rate)) - 1)
+                most = min(most, max(step, -(-cost // rate)) - 1)
         return most
 
     def _counts(self, candidates: Sequence[Candidate]) -> tuple[int, ...]:
@@ -169,31 +141,19 @@ class Mixed:
         return tuple(sorted(single | {c.gpus for c in candidates}))
 
     def _certificate(self, best: Best, tally: Tally, shapes: int) -> Certificate:
-        parts = [part.result.certificate for part in self.parts]
-        dropped: dict[str, int] = {}
-        for part in parts:
-            for name, count in part.dropped.items():
-                dropped[name] = dropped.get(name, 0) + count
         known = best.value < UNKNOWN_VALUE
-        bounds = [self._unit(best.bound), *(p.bound for p in parts if p.bound is not None)]
-        value = self._unit(best.value) if known else None
-        bound = min(bounds) if known else None
-        return Certificate(
-            shapes=shapes + sum(p.shapes for p in parts),
-            dropped=dict(sorted(dropped.items())),
-            opened=tally.opened + sum(p.opened for p in parts),
-            models=tally.models + sum(p.models for p in parts),
-            closed=tally.closed + sum(p.closed for p in parts),
-            incumbent=value,
+        across = Certificate(
+            shapes=shapes,
+            dropped={},
+            opened=tally.opened,
+            models=tally.models,
+            closed=tally.closed,
+            incumbent=self.order.unit(best.value) if known else None,
             next_bound=None,
-            bound=bound,
-            gap=None if value is None or bound is None else max(0.0, (value - bound) / value),
+            bound=self.order.unit(best.bound) if known else None,
+            gap=None,
         )
-
-    def _unit(self, value: int) -> float:
-        if self.problem.objective.minimise == "time":
-            return value * TICK_S
-        return value * TICK_S / SECONDS_PER_HOUR / USD_UNITS
+        return joined([across, *(part.result.certificate for part in self.parts)])
 
     def _reasons(self) -> tuple[str, ...]:
         """Say of each group by itself why nothing fits."""
@@ -202,24 +162,3 @@ class Mixed:
             for part in self.parts
             for reason in why_nothing_fits(part.instance, self.settings, self.clock)
         )
-
-
-def _ranked(plans: Sequence[Plan]) -> tuple[Plan, ...]:
-    return tuple(p.model_copy(update={"rank": i + 1}) for i, p in enumerate(plans))
-
-
-def _not_dominated(
-    plans: Sequence[Plan], point: Callable[[Plan], tuple[int, int, int]]
-) -> list[Plan]:
-    """Return one plan for each point that no other is at least as good as in everything."""
-    by_point: dict[tuple[int, int, int], Plan] = {}
-    for plan in plans:
-        by_point.setdefault(point(plan), plan)
-    return [
-        plan
-        for one, plan in by_point.items()
-        if not any(
-            other != one and all(a <= b for a, b in zip(other, one, strict=True))
-            for other in by_point
-        )
-    ]

@@ -22,15 +22,13 @@ from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages
 from ..cost.ticks import TICK_S, FloatArray, IntArray
 from ..degrees import BoolArray, divisors
 from .instance import LONGEST_STEP, Instance
+from .ranking import USD_UNITS
 from .space import chosen, micro_batches
 from .stagewise import MOST_STAGES, Pipeline
 from .uneven import Candidate, valid_columns
 
 MOST_GROUPS = 3
 """Kinds of nodes that one pipeline runs over."""
-
-USD_UNITS = 10**6
-"""Prices count in millionths of a dollar an hour."""
 
 ROUNDING = 1e-9
 """Relative error of the floats that bounds are made of."""
@@ -75,19 +73,24 @@ def _cores(instances: Sequence[Instance]) -> _Cores:
     dp = chosen(search, "dp", tuple(d for d in divisors(job.global_batch) if d <= most))
     micro = chosen(search, "micro_batch", search.micro_batch or micro_batches(job.seq_len))
     ep = chosen(search, "ep", expert.degrees(model))
-    grid = np.meshgrid(tp, cp, dp, micro, ep, indexing="ij")
-    names = ("tp", "cp", "dp", "micro_batch", "ep")
+    grid = np.meshgrid(tp, cp, dp, micro, ep, np.arange(2), indexing="ij")
+    names = ("tp", "cp", "dp", "micro_batch", "ep", "etp")
     flat = dict(zip(names, (g.ravel() for g in grid), strict=True))
     gpus = flat["tp"] * flat["cp"] * flat["dp"]
-    keep = (gpus <= most) & (gpus % flat["ep"] == 0)
+    slices = [*expert.slices(model, flat["tp"]), np.zeros_like(gpus)]
+    flat["etp"] = np.where(flat["etp"] == 0, slices[0], slices[1])
+    keep = (gpus <= most) & (flat["etp"] > 0) & search.allows("etp", flat["etp"])
+    keep &= gpus % np.maximum(flat["ep"] * flat["etp"], 1) == 0
     keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
     keep &= job.global_batch % (flat["dp"] * flat["micro_batch"]) == 0
+    if search.cp_comm == "all_to_all":
+        keep &= context.splits_heads(model, flat["tp"], flat["cp"])
     keep &= bool(data.stages(search))
     flat = {name: values[keep] for name, values in flat.items()}
     gpus, one = gpus[keep], np.ones(int(keep.sum()), np.int64)
     microbatches = job.global_batch // np.maximum(flat["dp"] * flat["micro_batch"], 1)
     shapes = Shapes(
-        gpus=2 * gpus, held=2 * gpus, pp=2 * one, vpp=one, etp=one, order=0 * one,
+        gpus=2 * gpus, held=2 * gpus, pp=2 * one, vpp=one, order=0 * one,
         microbatches=microbatches, **flat,
     )  # fmt: skip
     able = np.stack([_holds(i, shapes, gpus) for i in instances])

@@ -152,7 +152,7 @@ def _no_layout(instance: Instance) -> str:
 
 def _restricted(instance: Instance) -> str:
     """Name the lists of the search that leave degrees out."""
-    lists = ("tp", "pp", "vpp", "cp", "ep", "micro_batch")
+    lists = ("tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch")
     named = [f"search.{name}" for name in lists if getattr(instance.search, name) is not None]
     named += [str(rule) for rule in instance.search.rules]
     return f" within {', '.join(named)}" if named else ""

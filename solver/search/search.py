@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from topology.errors import InputError
 
 from ..cost.calibrated import Calibrated
-from ..cost.profile import FRAMEWORK_STACK, Profile, load_profile
+from ..cost.own_profile import find_profile
+from ..cost.profile import FRAMEWORK_STACK, Profile
 from ..cost.tables import CostModel
 from ..cost.textbook_model import Textbook, textbook_search
 from ..cost.ticks import TICK_S
@@ -33,6 +35,7 @@ from .splits import Splits
 from .stagewise import Split
 from .uneven import Best
 from .validate import chooses_stages, too_long, validate
+from .variants import merged, variants_of
 
 Progress = Callable[[float | None, float | None], None]
 """Called with the certified bound and the best value so far, in seconds or USD."""
@@ -50,7 +53,11 @@ TEXTBOOK_ERROR = 0.25
 def profile_of(problem: PlanningProblem) -> Profile:
     """Return the profile that a problem names, or its framework's default."""
     stack = problem.account.profile or FRAMEWORK_STACK[problem.framework]
-    return load_profile(stack, problem.cluster.group.gpu.id)
+    profile, search = find_profile(stack, problem.cluster.group.gpu.id), problem.search
+    chosen: dict[str, Any] = {"cp_comm": search.cp_comm}
+    if search.recompute_modules is not None:
+        chosen["recompute_modules"] = search.recompute_modules
+    return profile.model_copy(update={"software": profile.software.model_copy(update=chosen)})
 
 
 def instance_of(
@@ -111,10 +118,17 @@ def solve(
     """
     settings, clock = SolverSettings(seed, workers), Clock(time_limit_s)
     top = top or problem.objective.top
+    results = [_solve_one(one, settings, clock, top, progress) for one in variants_of(problem)]
+    return results[0] if len(results) == 1 else merged(problem, results, top)
+
+
+def _solve_one(
+    problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int,
+    progress: Progress | None,
+) -> Result:  # fmt: skip
     if len(problem.cluster.groups) > 1:
         return _solve_mixed(problem, settings, clock, top)
-    instance = instance_of(problem)
-    return _Solve(problem, instance, settings, clock).run(top, progress)
+    return _Solve(problem, instance_of(problem), settings, clock).run(top, progress)
 
 
 def _solve_mixed(
@@ -154,9 +168,12 @@ class _Solve:
         if isinstance(instance.cost, Calibrated):
             profile = instance.cost.profile
             self.profile, self.measured = profile.name, profile.measured
-            self.error = profile.stack.expected_error
+            mixture = problem.job.transformer.moe is not None
+            self.error = profile.expected_error(mixture)
+            self.difference = profile.expected_difference(mixture)
         else:
             self.profile, self.measured, self.error = "textbook", True, TEXTBOOK_ERROR
+            self.difference = TEXTBOOK_ERROR * BETWEEN_PLANS
 
     def run(self, top: int, progress: Progress | None, explain: bool = True) -> Result:
         """Search, break ties, then the runners-up, the recommendation and the front."""
@@ -235,7 +252,7 @@ class _Solve:
 
     def _tolerance(self) -> float:
         chosen = self.problem.objective.tolerance
-        return max(self.error * BETWEEN_PLANS, LEAST_TOLERANCE) if chosen is None else chosen
+        return max(self.difference, LEAST_TOLERANCE) if chosen is None else chosen
 
     def _plan(self, answer: Decision | Split, rank: int) -> Plan:
         if isinstance(answer, Split):

@@ -6,6 +6,7 @@ model holds too; switching the limit off in the instance brings its shapes back.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,6 +109,8 @@ def _degrees(instance: Instance, dropped: dict[str, int]) -> dict[str, IntArray]
     gpus = flat["tp"] * flat["cp"] * flat["pp"] * flat["dp"]
     keep = gpu_count_is_considered(instance, gpus)
     keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
+    if search.cp_comm == "all_to_all":
+        keep &= context.splits_heads(model, flat["tp"], flat["cp"])
     keep &= bool(data.stages(search))  # rules may leave no way to hold the states
     flat = {name: values[keep] for name, values in flat.items()}
     if instance.holds("tp_within_node"):
@@ -161,20 +164,24 @@ def _with_virtual_stages(
 
 
 def _with_experts(instance: Instance, batched: dict[str, IntArray]) -> Shapes:
-    """Add the expert degree, and the GPUs used and held."""
+    """Add the expert degrees, and the GPUs used and held."""
     node = instance.group.gpus_per_node
     gpus = batched["tp"] * batched["cp"] * batched["pp"] * batched["dp"]
     held = -(-gpus // node) * node
     ranks = batched["tp"] * batched["cp"] * batched["dp"]
     parts = []
-    for ep in chosen(instance.search, "ep", expert.degrees(instance.job.transformer)):
-        keep = ranks % ep == 0
+    model, search = instance.job.transformer, instance.search
+    choices = itertools.product(
+        chosen(search, "ep", expert.degrees(model)), expert.slices(model, batched["tp"])
+    )
+    for ep, etp in choices:
+        keep = (etp > 0) & (ranks % np.maximum(ep * etp, 1) == 0) & search.allows("etp", etp)
         columns = {name: values[keep] for name, values in batched.items()}
         count = int(keep.sum())
         parts.append(
             Shapes(
-                gpus=gpus[keep], held=held[keep], ep=np.full(count, ep),
-                etp=np.ones(count, np.int64), order=np.zeros(count, np.int64), **columns,
+                gpus=gpus[keep], held=held[keep], ep=np.full(count, ep), etp=etp[keep],
+                order=np.zeros(count, np.int64), **columns,
             )
         )  # fmt: skip
     shapes = Shapes.concatenate(parts) if parts else Shapes.of().take(slice(0, 0))

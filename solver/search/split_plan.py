@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..checks import Facts, judge
 from ..cost.itemise import itemise
 from ..plan import Block, LimitCheck, Plan
-from .assemble import DisagreementError, batch_of, cost_of, layout_of, second_opinion
+from .assemble import DisagreementError, batch_of, cost_of, layout_of, options_of, second_opinion
 from .instance import Instance
 from .placing import place
 from .stagewise import Pipeline, Split, even_layers
@@ -49,6 +49,7 @@ def split_plan(split: Split, rank: int, strict: bool = True) -> Plan:
         axes=layout.axes,
         batch=batch,
         recompute=first.cost.kinds[split.kind],
+        options=options_of(first),
         recomputed_layers=split.recomputed if any(split.recomputed) else None,
         blocks=tuple(blocks) if several else (),
         estimate=estimate,

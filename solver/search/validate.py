@@ -10,7 +10,7 @@ from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem, Search
 from .instance import LONGEST_STEP
 
-TEXTBOOK_ONLY_ONE = ("cp", "ep", "vpp")
+TEXTBOOK_ONLY_ONE = ("cp", "ep", "etp", "vpp")
 """Axes that the textbook account does not have."""
 
 

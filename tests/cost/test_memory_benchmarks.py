@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from benchmarks import field_cases, memory, regret
 from benchmarks._memory_rows import memory_run
 from benchmarks._oracle import oracle_run, predicted_bytes
-from benchmarks._rows import RefusedError, read_rows
+from solver.calibration.rows import RefusedError, read_rows
 
 LAST = {
     "memory": r"n=\d+ mape=[\d.]+ median=[\d.]+ oom_recall=[\d.]+ false_oom=[\d.]+ "

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks._rows import RefusedError
-from benchmarks._runs import model_of, predict, run_of
+from solver.calibration.rows import RefusedError
+from solver.calibration.runs import model_of, predict, run_of
 
 DENSE = {
     "id": "a", "series": "s-1", "step_s": "5.0", "n_gpu": "H100-80GB", "gpus": "64",
@@ -40,7 +40,7 @@ def test_measured_columns_are_not_read() -> None:
     ("change", "reason"),
     [
         ({"n_representable": "hybrid"}, "Mamba"),
-        ({"n_task": "lora"}, "adapters"),
+        ({"n_task": "distillation"}, "only pretrain, sft, lora"),
         ({"step_s": ""}, "step_s is missing"),
         ({"n_layers": "many"}, "n_layers is not a number"),
         ({"n_hidden": "nan"}, "n_hidden is out of range"),

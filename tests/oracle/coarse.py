@@ -36,7 +36,7 @@ def up(value: FloatArray, grid: float) -> FloatArray:
 @contextmanager
 def coarse_costs() -> Iterator[None]:
     """Put the calibrated model's costs on the grid, for both sides."""
-    priced, overhead, total = Calibrated._priced, Calibrated.step_overhead, MemoryItems.total
+    priced, overhead, total = Calibrated.priced, Calibrated.step_overhead, MemoryItems.total
 
     def coarse_priced(*args: Any) -> Any:
         times, traffic, update = priced(*args)
@@ -53,7 +53,7 @@ def coarse_costs() -> Iterator[None]:
         return up(total(*args), GRID_BYTES) - BELOW_BYTES
 
     with (
-        mock.patch.object(Calibrated, "_priced", coarse_priced),
+        mock.patch.object(Calibrated, "priced", coarse_priced),
         mock.patch.object(Calibrated, "step_overhead", lambda *args: up(overhead(*args), GRID_S)),
         mock.patch.object(MemoryItems, "total", coarse_total),
     ):

@@ -60,6 +60,7 @@ def read_plan(plan: ProductPlan, kinds: tuple[str, ...]) -> Plan:
         tp=layout.tp,
         cp=layout.cp,
         ep=layout.ep,
+        etp=layout.etp,
         vpp=layout.vpp,
         gpus=plan.gpus,
         zero=layout.zero,

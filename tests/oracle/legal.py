@@ -128,24 +128,34 @@ def legal_shapes(question: Question, gpus: int) -> Iterator[dict[str, int]]:
         if gpus % (tp * cp * pp) or job.seq_len % (tp * cp):
             continue
         dp = gpus // (tp * cp * pp)
-        degrees = {"gpus": gpus, "held": held_gpus(question, gpus), "etp": 1}
+        degrees = {"gpus": gpus, "held": held_gpus(question, gpus)}
         degrees |= {"tp": tp, "cp": cp, "pp": pp, "dp": dp}
         for (micro_batch, microbatches), vpp, ep in itertools.product(
             batches(question, dp), pipelines[pp], wanted(expert.degrees(model), search.ep)
         ):
-            if (tp * cp * dp) % ep == 0 and (vpp == 1 or microbatches % pp == 0):
+            for etp in expert_slices(question, tp):
+                if (tp * cp * dp) % (ep * etp) or (vpp > 1 and microbatches % pp):
+                    continue
                 shape = degrees | {
                     "ep": ep,
+                    "etp": etp,
                     "vpp": vpp,
                     "micro_batch": micro_batch,
                     "microbatches": microbatches,
                 }
                 if all(keeps_rules(question, axis, value) for axis, value in shape.items()):
-                    for order in orders(question, degrees, ep):
+                    for order in orders(question, degrees, ep * etp):
                         yield shape | {"order": order}
 
 
-def orders(question: Question, degrees: dict[str, int], ep: int) -> list[int]:
+def expert_slices(question: Question, tp: int) -> list[int]:
+    """Whole experts, or experts sliced over the tensor ranks where their width divides."""
+    moe = question.job.transformer.moe
+    sliced = [tp] if moe is not None and tp > 1 and moe.ffn % tp == 0 else []
+    return wanted([1, *sliced], question.search.etp)
+
+
+def orders(question: Question, degrees: dict[str, int], spread: int) -> list[int]:
     """Whether stages (0) or replicas (1) are furthest apart: both, also where they are the same.
 
     With replicas furthest apart the ranks of a stage are blocks of TP × CP for dense layers and of
@@ -153,7 +163,7 @@ def orders(question: Question, degrees: dict[str, int], ep: int) -> list[int]:
     """
     listed = question.search.order or ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
     found = [0] if "tp-cp-ep-dp-pp" in listed else []
-    agree = question.job.transformer.moe is None or degrees["tp"] * degrees["cp"] == ep
+    agree = question.job.transformer.moe is None or degrees["tp"] * degrees["cp"] == spread
     if "tp-cp-ep-pp-dp" in listed and (agree or degrees["pp"] == 1):
         found.append(1)
     return found

@@ -29,11 +29,8 @@ def best(cluster: str | dict[str, Any], job: Job, search: Search | None = None, 
 
 
 def level(plan: Plan, axis: str) -> str:
-    return next(
-        placed.level
-        for placed in (plan.placement.axes if plan.placement else ())
-        if placed.axis == axis
-    )
+    assert plan.placement is not None
+    return next(placed.level for placed in plan.placement.axes if placed.axis == axis)
 
 
 def pretrain(model: str, batch: int) -> Job:

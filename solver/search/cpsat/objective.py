@@ -25,7 +25,7 @@ def tie_breaks(goal: Goal, tables: Tables, v: Variables) -> list[Expression]:
     """Return what decides among equal plans, most important first.
 
     Second objective, fewest axes, least memory (most headroom), then the lexicographically least
-    (pp, tp, cp, ep, vpp, gpus, zero, micro-batch, recomputation, replicas, order of axes).
+    (pp, tp, cp, ep, etp, vpp, gpus, zero, micro-batch, recomputation, replicas, order of axes).
     """
     second = {"time": v.gpu_time, "cost": v.step, "memory": v.step}[goal]
     return [second, _axes(tables, v), v.memory, _order(tables, v)]
@@ -46,7 +46,7 @@ def _order(tables: Tables, v: Variables) -> Expression:
     """Encode ``Decision.order`` as one number, each digit wide enough for its values."""
     s = tables.shapes
     heads = [s.row(j) for j in range(len(s))]
-    keys = [tuple(h[n] for n in ("pp", "tp", "cp", "ep", "vpp", "gpus")) for h in heads]
+    keys = [tuple(h[n] for n in ("pp", "tp", "cp", "ep", "etp", "vpp", "gpus")) for h in heads]
     head_rank = {key: i for i, key in enumerate(sorted(set(keys)))}
     micro_rank = {b: i for i, b in enumerate(sorted({h["micro_batch"] for h in heads}))}
     kinds, groups, columns = len(v.recompute[0]), len(v.recompute), sorted(v.sharding)

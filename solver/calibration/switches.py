@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from benchmarks._rows import Row
-from solver.cost.software import CudaGraphs, Schedule, Software
-from solver.job.job import Job
 from topology.cluster import NodeGroup
+
+from ..cost.software import CudaGraphs, Schedule, Software
+from ..job.job import Job
+from .rows import Row
 
 FULL_GRAPHS_FROM = 2026.4
 """Release from which Megatron-class stacks capture whole iterations in low precision on Blackwell,
@@ -15,6 +16,9 @@ where a row doesn't say (assumed: recipes of these releases name it)."""
 DEDUPLICATED_FROM = 2025.8
 """Release from which Megatron-class stacks dispatch by HybridEP on NVLink racks, where a row
 doesn't say (assumed: its first release in the recipes)."""
+
+MLPERF_ROUNDS = {"3.0": 2023.5, "3.1": 2023.85, "4.0": 2024.45, "4.1": 2024.85, "5.0": 2025.4}
+"""When the results of a round of MLPerf Training were published (mlcommons.org)."""
 
 _OFF = re.compile(
     r"all overlap disabled|tp[- _]comm[- _]overlap[ =]*(off|false)|tp overlap off", re.I
@@ -31,8 +35,7 @@ _GRAPHS: dict[str, CudaGraphs] = {
 
 def software_of(row: Row, group: NodeGroup, job: Job) -> Software:
     """Read the switches of the software from the row."""
-    version = re.fullmatch(r"(2[2-9])\.(\d\d)(\..*)?", row.text("n_stack_version"))
-    year = 2000 + int(version[1]) + (int(version[2]) - 1) / 12 if version else None
+    year = released(row.text("n_stack_version"))
     overlap = row.text("overlap")
     graphs = row.text("n_cuda_graph", default="none")
     low = job.recipe.precision in ("mxfp8", "nvfp4")
@@ -58,6 +61,14 @@ def software_of(row: Row, group: NodeGroup, job: Job) -> Software:
         schedule=_SCHEDULES.get(row.text("n_schedule"), "1f1b"),
         offloaded_optimizer="optimizer" in row.text("n_offload"),
     )
+
+
+def released(version: str) -> float | None:
+    """Year of a release: NVIDIA's containers are named by year and month, MLPerf's by round."""
+    container = re.fullmatch(r"(2[2-9])\.(\d\d)(\..*)?", version)
+    if container:
+        return 2000 + int(container[1]) + (int(container[2]) - 1) / 12
+    return MLPERF_ROUNDS.get(version.removeprefix("v"))
 
 
 def _deduplicated(row: Row, group: NodeGroup, job: Job, year: float | None) -> bool:

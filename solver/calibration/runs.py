@@ -14,21 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._job import job_of
-from benchmarks._rows import RefusedError, Row
-from benchmarks._software import software_of
-from solver.cost.calibrated import Calibrated
-from solver.cost.profile import Profile, load_profile, stacks
-from solver.cost.shapes import Shapes
-from solver.cost.stages import Stages, place, split
-from solver.cost.tables import Choice, Tables, evaluate
-from solver.cost.ticks import MIB, TICK_S
-from solver.job.job import MAX_GPUS, Job, Limits, Recompute, Search
-from solver.job.transformer import Transformer
 from topology.cluster import NodeGroup
 from topology.errors import InputError
 from topology.hardware import Gpu, find_gpu
 from topology.units import GB
+
+from ..cost.calibrated import Calibrated
+from ..cost.profile import Profile, load_profile, stacks
+from ..cost.shapes import Shapes, Shardings
+from ..cost.stages import Stages, place, split
+from ..cost.tables import Choice, evaluate
+from ..cost.ticks import MIB, TICK_S
+from ..job.job import MAX_GPUS, Job, Limits, Recompute, Search
+from ..job.transformer import Transformer
+from .jobs import job_of, task_of
+from .rows import RefusedError, Row
+from .switches import software_of
 
 CAPPED_CARDS = {"h100-96gb-500w": ("h100-80gb-sxm", 2.4e12, 500 / 700)}
 """Cards without an own entry: nearest GPU, HBM2e bytes/s, power limit over its."""
@@ -38,6 +39,10 @@ UNKNOWN_MICRO_BATCH = 1
 CANNOT_FIT = 3.0
 """Where recomputation is a guess of "none", a need so many times the card's memory says "full": no
 error of the memory model is as large."""
+SHARDED_GRADIENTS = 2
+SCATTER_LAST = ("meta", "torchtitan")
+"""Stacks that, in a pipeline, scatter gradients after the last micro-batch only, so that sharded
+gradients have the traffic of ZeRO-1 (torch.distributed.pipelining holds back FSDP's scatter)."""
 _KINDS: dict[str, Recompute] = {"selective": "selective", "full": "full"}
 
 
@@ -96,9 +101,7 @@ def _supported(row: Row) -> None:
     kind = row.text("n_representable", default="yes")
     if kind != "yes":
         raise RefusedError(f"{kind}: Mamba and linear-attention layers are not supported yet")
-    task = row.text("n_task", "task", default="pretrain")
-    if task not in ("pretrain", "sft"):
-        raise RefusedError(f"{task}: training of adapters is not supported yet")
+    task_of(row)
     if row.text("oom") in ("1", "1.0", "true", "True"):
         raise RefusedError("the run went out of memory: it has no step time")
 
@@ -117,6 +120,8 @@ def _run(row: Row, measured: float, profile_name: str | None) -> Run:
     shapes = shapes_of(row, job, gpus)
     profile = profile.model_copy(update={"software": software_of(row, group, job)})
     zero = row.text("n_zero", "zero_stage", default="1")
+    if stack in SCATTER_LAST and zero_stage(zero) == SHARDED_GRADIENTS and shapes.pp[0] > 1:
+        zero = "1"
     kind = row.text("n_recompute", "recompute_kind", default="none")
     recompute = _KINDS.get(kind, "none")
     hybrid = zero == "hsdp"
@@ -251,9 +256,8 @@ def model_of(run: Run, profile: Profile | None = None) -> Calibrated:
     return Calibrated(run.job, run.group, Limits(), run.search, profile or run.profile)
 
 
-def column_of(run: Run, tables: Tables) -> int:
+def column_of(run: Run, columns: Shardings) -> int:
     """Return the sharding column that is stated."""
-    columns = tables.shardings
     if not run.state_ranks:
         return 0
     ranks = run.shapes.dp[0] * run.shapes.cp[0] / columns.replicas[0]
@@ -264,12 +268,12 @@ def memory_share(run: Run) -> float:
     """Return the need of the worst stage over what the card shows."""
     model = model_of(run)
     tables = model.tables(run.shapes, stages=run.stages)
-    need = evaluate(tables, 0, Choice(column_of(run, tables), (0, 0, 0)))[1]
+    need = evaluate(tables, 0, Choice(column_of(run, tables.shardings), (0, 0, 0)))[1]
     return need * MIB / model.usable_bytes
 
 
 def predict(run: Run, profile: Profile | None = None) -> float:
     """Predict the step, seconds, through the product's tables and its evaluation of a choice."""
     tables = model_of(run, profile).tables(run.shapes, stages=run.stages)
-    choice = Choice(column_of(run, tables), (0, 0, 0))
+    choice = Choice(column_of(run, tables.shardings), (0, 0, 0))
     return evaluate(tables, 0, choice)[0] * TICK_S
