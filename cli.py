@@ -11,7 +11,9 @@ import contextlib
 import importlib
 import os
 import shutil
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -176,6 +178,49 @@ class Out:
             click.echo(text, err=True)
 
 
+class Watched:
+    """A search that shows how far it is, and that the first Ctrl-C ends with the best so far."""
+
+    def __init__(self, out: Out, limit_s: float | None) -> None:
+        self.shown = is_open(sys.stderr) and sys.stderr.isatty() and not out.quiet
+        self.limit = "" if limit_s is None else f"/{limit_s:g}"
+        self.started = self.told = time.monotonic()
+        self.interrupted, self.before = False, signal.SIG_DFL
+
+    def __enter__(self) -> Watched:
+        """Take Ctrl-C."""
+        if threading.current_thread() is threading.main_thread():
+            self.before = signal.signal(signal.SIGINT, self._interrupt)  # type: ignore[assignment]
+        return self
+
+    def _interrupt(self, *_: Any) -> None:
+        if self.interrupted:  # a second one does not wait
+            raise KeyboardInterrupt
+        self.interrupted = True
+
+    def stopped(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self.interrupted
+
+    def show(self, bound: float | None, best: float | None) -> None:
+        """Write a line over the last one, a few times a second."""
+        now = time.monotonic()
+        if not self.shown or now - self.told < 1 / 4:
+            return
+        self.told = now
+        gap = "" if not best or bound is None else f"  gap {max(1 - bound / best, 0):.1%}"
+        values = [f"{name} {v:,.4g}" for name, v in (("bound", bound), ("best", best)) if v]
+        spent = f"{now - self.started:.0f}{self.limit} s"
+        click.echo("\r\x1b[2Ksolving  " + "  ".join([*values, spent]) + gap, nl=False, err=True)
+
+    def __exit__(self, *_: object) -> None:
+        """Clear the line and give Ctrl-C back."""
+        if self.told > self.started and self.shown:
+            click.echo("\r\x1b[2K", nl=False, err=True)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self.before)
+
+
 class Command(Entry):
     """A command with the output flags, whose every failure has an exit code and no traceback."""
 
@@ -285,7 +330,9 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     from solver.search.search import solve
 
     seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
-    result = solve(asked, seed=seed, workers=workers, time_limit_s=limit)
+    with Watched(out, limit) as watched:
+        result = solve(asked, seed=seed, workers=workers, time_limit_s=limit,
+                       progress=watched.show, stop=watched.stopped)  # fmt: skip
     spent: dict[str, Any] = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
     report = plans_report(asked, result, Run(seed, workers, spent["solve_s"]))
     if given["output"] is not None:
@@ -296,6 +343,9 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     out.show(report)
     if not result.plans and out.form in ("csv", "jsonl"):
         out.note("\n".join(("no plan", *result.reasons)))
+    if watched.stopped():
+        out.note("interrupted: the best so far")
+        sys.exit(INTERRUPTED)
     unproved = result.status == "feasible" and given["require_optimal"]
     sys.exit(UNPROVED if unproved else EXIT[result.status])
 

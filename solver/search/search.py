@@ -89,6 +89,7 @@ def solve(
     time_limit_s: float | None = None,
     top: int | None = None,
     progress: Progress | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Result:
     """Find the best plan and prove it.
 
@@ -103,7 +104,9 @@ def solve(
     top
         Plans to return; None takes the problem's.
     progress
-        Called after each search with bound and best value.
+        Called as the search goes on with bound and best value.
+    stop
+        Asked as the search goes on; once it is true the best so far is returned.
 
     Returns
     -------
@@ -117,6 +120,8 @@ def solve(
         Where the problem contradicts itself or asks what is not supported.
     """
     settings, clock = SolverSettings(seed, workers), Clock(time_limit_s)
+    if stop is not None:
+        clock.stop = stop
     top = top or problem.objective.top
     results = [_solve_one(one, settings, clock, top, progress) for one in variants_of(problem)]
     return results[0] if len(results) == 1 else merged(problem, results, top)
@@ -177,10 +182,11 @@ class _Solve:
 
     def run(self, top: int, progress: Progress | None, explain: bool = True) -> Result:
         """Search, break ties, then the runners-up, the recommendation and the front."""
-        found = self.searcher.best(self.rows, self.bounds, NEVER)
         if progress is not None:
-            value = None if found.best is None else found.best.value(self.instance)
-            progress(self._unit(found.bound), self._unit(value))
+            self.clock.watch = lambda bound, value: progress(self._unit(bound), self._unit(value))
+        found = self.searcher.best(self.rows, self.bounds, NEVER)
+        value = None if found.best is None else found.best.value(self.instance)
+        self.clock.watch(found.bound, value)
         split, freely = self._split(found.best)
         if found.best is None and split is None:
             return self._nothing(found, freely, explain)

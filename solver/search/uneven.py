@@ -77,6 +77,7 @@ def best_of(
             continue
         at_most = min((below - 1) // candidate.weight, longest(pipeline))
         attempt = best_split(pipeline, at_most, timed(settings, clock))
+        clock.watch(candidate.least, below)
         tally.opened += 1
         tally.models += attempt.solved
         tally.closed += attempt.solved and attempt.proved
