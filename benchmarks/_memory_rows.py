@@ -133,7 +133,9 @@ def memory_run(values: Mapping[str, Any]) -> MemoryRun:
 
 
 def _run(given: Row, measured: float | None, outcome: Outcome) -> MemoryRun:
-    row = filled(given)
+    tuned = finetune_of(given)
+    # What is trained is read above, and more of it than step times are known of.
+    row = filled(Row({**given.values, "n_task": "pretrain"}))
     gpus = row.count("gpus", "n_gpus")
     try:
         gpu = gpu_of(row.text("n_gpu", "gpu"))
@@ -149,7 +151,7 @@ def _run(given: Row, measured: float | None, outcome: Outcome) -> MemoryRun:
         update={
             "recipe": recipe_of(row, job, named),
             "fused_loss": _fused(row),
-            "finetune": finetune_of(row),
+            "finetune": tuned,
         }
     )
     shapes = shapes_of(row, job, gpus)

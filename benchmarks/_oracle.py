@@ -16,6 +16,7 @@ from solver.cost.memory.peak import memory_items
 from solver.cost.profile import Profile, load_profile
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import Stages, split
+from solver.job.finetune import Finetune
 from solver.job.job import Job, Recompute
 from solver.job.recipe import Recipe
 from solver.job.transformer import Moe, Transformer
@@ -34,7 +35,9 @@ DEGREES = ("tp", "dp", "cp", "ep", "pp", "vpp", "microbatches")
 """Degrees that a row is labelled with."""
 RANK = "rank"
 """Mode of one rank of Megatron's scheme; the others are PyTorch's engines."""
-MODES = ("none", "fsdp2", "fsdp2_noreshard", "tp", "tp_sp", RANK)
+SINGLE = "single"
+"""Mode of one GPU that fine-tunes."""
+MODES = ("none", SINGLE, "fsdp2", "fsdp2_noreshard", "tp", "tp_sp", RANK)
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ def _shapes(row: Row, mode: str) -> Shapes:
         raise RefusedError(f"cp {cp} does not divide {world} ranks")
     return Shapes.of(
         tp=world if by_tensor else row.count("tp", default=1),
-        dp=1 if by_tensor or mode == "none" else world // cp,
+        dp=1 if by_tensor or mode in ("none", SINGLE) else world // cp,
         cp=cp,
         ep=row.count("ep", default=1),
         pp=row.count("pp", default=1),
@@ -146,6 +149,7 @@ def _job(row: Row, mode: str, shapes: Shapes) -> Job:
             seq_len=row.count("seq"),
             global_batch=batch,
             recipe=_recipe(row, mode),
+            finetune=_finetune(row),
         )
     except ValueError as error:  # pydantic's validation of a shape
         raise RefusedError(str(error).replace("\n", " ")[:160]) from None
@@ -155,6 +159,21 @@ def _moe(row: Row) -> Moe | None:
     if not row.count("experts", default=0, least=0):
         return None
     return Moe(experts=row.count("experts"), top_k=row.count("top_k"), ffn=row.count("moe_ffn"))
+
+
+def _finetune(row: Row) -> Finetune | None:
+    rank, first = (row.count(n, default=0, least=0) for n in ("lora_rank", "frozen_layers"))
+    frozen = row.text("frozen").split()
+    if not rank and not first and not frozen:
+        return None
+    return Finetune.model_validate(
+        {
+            "lora_rank": rank or None,
+            "lora_targets": (row.text("lora_targets", default="qkv"),),
+            "frozen": tuple(frozen),
+            "frozen_layers": first,
+        }
+    )
 
 
 def _recipe(row: Row, mode: str) -> Recipe:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 
+from solver.calibration.jobs import ADAPTERS
 from solver.calibration.rows import RefusedError, Row
 from solver.job.finetune import Finetune, LoraTarget
 
-USUAL_RANK = 16
-"""Rank of adapters where a row gives none (MLPerf's fine-tuning benchmark)."""
-USUAL_TARGETS: tuple[LoraTarget, ...] = ("attention",)
-"""Layers with adapters where a row names none (the same benchmark: QKV and output projections)."""
 WHOLE = re.compile(r"|pretrain|full|sft|full (sft|fine-?tun\w*)")
 TOWER = re.compile(r"(vision|image|audio)[\w ]* frozen")
 """Another tower than the transformer is frozen; it is not part of a row's shape."""
@@ -46,7 +43,7 @@ def finetune_of(row: Row) -> Finetune | None:
         return Finetune(reference_model=here)
     rank = re.search(r"\b(?:r|rank)\s*[=:]?\s*(\d{1,4})\b", plain)
     return Finetune(
-        lora_rank=int(rank[1]) if rank else USUAL_RANK,
+        lora_rank=int(rank[1]) if rank else ADAPTERS.lora_rank,
         lora_targets=_targets(plain),
         base_bits=4 if re.search(r"qlora|nf4|\b4-?bit", plain) else 16,
         reference_model=here,
@@ -58,4 +55,4 @@ def _targets(text: str) -> tuple[LoraTarget, ...]:
         return ("all",)
     if re.search(r"\bqkv\b|\bq[, ]*k[, ]*v\b|\bq[, ]*v\b", text):
         return ("qkv",)
-    return USUAL_TARGETS
+    return ADAPTERS.lora_targets

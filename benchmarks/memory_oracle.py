@@ -44,6 +44,10 @@ def measure(config: Config) -> int:
         from benchmarks.oracle import rank  # noqa: PLC0415
 
         return rank.measure(config)
+    if config.mode == "single":
+        from benchmarks.oracle import single  # noqa: PLC0415
+
+        return single.measure(config)
     from benchmarks.oracle import sharded  # noqa: PLC0415
 
     return sharded.measure(config)

@@ -25,7 +25,7 @@ class Config:
         Recomputation: ``none``, ``full``.
     mode
         ``fsdp2`` and ``fsdp2_noreshard``: PyTorch's fully sharded engine; ``rank``: the tensors of
-        one rank of Megatron's scheme.
+        one rank of Megatron's scheme; ``single``: one GPU, everything in 16 bit.
     world
         Data-parallel (times context-parallel) ranks.
     seq, mbs, microbatches
@@ -34,6 +34,8 @@ class Config:
         Degrees of ``rank`` and the stage that is measured.
     grad_reduce
         Type of gradients: while they are reduced (fsdp2), or of the main gradients (rank).
+    lora_rank, lora_targets, frozen, frozen_layers
+        Fine-tuning, for ``single``.
     """
 
     model: str = "model"
@@ -63,6 +65,10 @@ class Config:
     vpp: int = 1
     stage: int = 0
     grad_reduce: str = "fp32"
+    lora_rank: int = 0
+    lora_targets: str = "qkv"
+    frozen: str = ""
+    frozen_layers: int = 0
 
     @property
     def head_dim(self) -> int:
