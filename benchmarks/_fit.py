@@ -30,6 +30,8 @@ STEP = 1e-4
 """Relative step of the numeric derivative."""
 REFRESH = 3
 """Steps after which the slopes are worked out again."""
+ROUNDS = 24
+"""Steps at most; more change nothing that shows."""
 MOST_DAMPED = 10.0
 """Damping at which no step helps any more."""
 NO_EFFECT = 1e-7
