@@ -20,6 +20,8 @@ LOOSER: dict[str, Any] = {
     "max_stages": st.integers(32, 64),
 }
 TIGHT = Limits()
+SEVERAL = settings(deadline=None, max_examples=max(2, settings().max_examples // 20))
+"""A solve takes a thousand times as long as what other properties look at."""
 
 
 def value(problem: PlanningProblem) -> float:
@@ -39,7 +41,7 @@ def problems(draw: st.DrawFn) -> PlanningProblem:
     return replace(drawn, limits=limits, search=Search(gpus=drawn.search.gpus, stages="even"))
 
 
-@settings(deadline=None, max_examples=10)
+@SEVERAL
 @given(problems(), st.data())
 def test_a_looser_limit(problem: PlanningProblem, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(LOOSER)))
@@ -47,7 +49,7 @@ def test_a_looser_limit(problem: PlanningProblem, data: st.DataObject) -> None:
     assert value(replace(problem, limits=looser)) <= value(problem)
 
 
-@settings(deadline=None, max_examples=10)
+@SEVERAL
 @given(problems(), st.data())
 def test_more_values_of_an_axis(problem: PlanningProblem, data: st.DataObject) -> None:
     axis = data.draw(st.sampled_from(("tp", "pp", "cp", "ep", "zero", "micro_batch")))
@@ -61,7 +63,7 @@ def test_more_values_of_an_axis(problem: PlanningProblem, data: st.DataObject) -
     assert value(many) <= value(few)
 
 
-@settings(deadline=None, max_examples=6)
+@SEVERAL
 @given(problems())
 def test_layers_chosen_freely(problem: PlanningProblem) -> None:
     if problem.account.cost_model == "textbook" or problem.job.finetune is not None:
