@@ -286,6 +286,51 @@ class Plan(Output):
     notes: tuple[str, ...] = ()
 
 
+class Relaxation(Output):
+    """The smallest change of one limit, the others as they are, that makes a plan appear.
+
+    Attributes
+    ----------
+    limit, field
+        Limit (or ``gpus``), and where the problem file says it.
+    have, to, unit
+        What it is, and what it must become; ``to`` is None where no value of it suffices.
+    text
+        Need against have.
+    command
+        Flag, or line of the problem file, to try.
+    layout
+        The plan that then appears.
+    """
+
+    limit: str
+    field: str
+    have: float
+    to: float | None
+    unit: str
+    text: str
+    command: str
+    layout: str
+
+
+class Infeasibility(Output):
+    """Why nothing fits.
+
+    Attributes
+    ----------
+    reasons
+        In words.
+    clashes
+        Minimal sets of limits: no plan keeps one of these sets, and each proper subset has a plan.
+    relaxations
+        What to change; one suffices.
+    """
+
+    reasons: tuple[str, ...]
+    clashes: tuple[tuple[str, ...], ...]
+    relaxations: tuple[Relaxation, ...]
+
+
 class Certificate(Output):
     """Why the optimum is one: everything opened was closed, and nothing left can be better.
 
@@ -342,5 +387,6 @@ class Result(Output):
     measured: bool
     gpu_counts_considered: tuple[int, ...]
     certificate: Certificate
+    infeasibility: Infeasibility | None = None
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

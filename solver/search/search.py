@@ -27,7 +27,7 @@ from .front import complete_front
 from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Goal, Instance
 from .mixed import Mixed, Part, alone
 from .pricing import NEVER, Priced
-from .reasons import fewest_gpus, why_nothing_fits
+from .reasons import hints, why_nothing_fits
 from .runners_up import recommended, runners_up
 from .space import Space, build_space
 from .split_plan import split_plan
@@ -333,14 +333,7 @@ class _Solve:
         if long.any():
             raise InputError(too_long(self.problem))
         settings, explain = self.searcher.settings, explain and proved
-        reasons = why_nothing_fits(self.instance, settings, self.clock) if explain else ()
-        notes: tuple[str, ...] = ()
-        if explain and (fewest := fewest_gpus(self.instance, settings, self.clock)):
-            gpus, nodes, layout = fewest
-            notes = (
-                f"{gpus} GPUs ({nodes} nodes) are the fewest of this kind that hold a plan within "
-                f"every limit: {layout}",
-            )
+        why = why_nothing_fits(self.instance, settings, self.clock) if explain else None
         return Result(
             status="infeasible" if proved else "unknown",
             objective=self.problem.objective.minimise,
@@ -354,6 +347,7 @@ class _Solve:
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
             certificate=self._certificate(found, freely),
-            reasons=reasons,
-            notes=notes,
+            infeasibility=why,
+            reasons=() if why is None else why.reasons,
+            notes=() if why is None else hints(why),
         )
