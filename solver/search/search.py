@@ -90,6 +90,7 @@ def solve(
     top: int | None = None,
     progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
+    explain: bool = True,
 ) -> Result:
     """Find the best plan and prove it.
 
@@ -105,6 +106,8 @@ def solve(
         Plans to return; None takes the problem's.
     progress
         Called as the search goes on with bound and best value.
+    explain
+        Say why nothing fits, where nothing does.
     stop
         Asked as the search goes on; once it is true the best so far is returned.
 
@@ -123,17 +126,19 @@ def solve(
     if stop is not None:
         clock.stop = stop
     top = top or problem.objective.top
-    results = [_solve_one(one, settings, clock, top, progress) for one in variants_of(problem)]
+    results = [
+        _solve_one(one, settings, clock, top, progress, explain) for one in variants_of(problem)
+    ]
     return results[0] if len(results) == 1 else merged(problem, results, top)
 
 
 def _solve_one(
     problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int,
-    progress: Progress | None,
+    progress: Progress | None, explain: bool,
 ) -> Result:  # fmt: skip
     if len(problem.cluster.groups) > 1:
         return _solve_mixed(problem, settings, clock, top)
-    return _Solve(problem, instance_of(problem), settings, clock).run(top, progress)
+    return _Solve(problem, instance_of(problem), settings, clock).run(top, progress, explain)
 
 
 def _solve_mixed(
