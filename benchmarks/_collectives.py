@@ -76,6 +76,7 @@ def _point(row: Row) -> tuple[float, float]:
     """Return message bytes and seconds; from the bus bandwidth where no time is given."""
     kind, ranks = _kind(row), int(row.number("gpus"))
     size = row.number("message_bytes")
+    _nodes_and_share(row)
     if size <= 0 or ranks < 2:
         raise RefusedError("no message size")
     seconds = row.number("time_us", default=0.0) * MICROSECOND
@@ -87,6 +88,12 @@ def _point(row: Row) -> tuple[float, float]:
     return size, seconds
 
 
+def _nodes_and_share(row: Row) -> tuple[int, float]:
+    """Return nodes, and bytes/s of a GPU's share of the link; 0 where the table has none."""
+    share = row.number("peak_unidir_GBps_per_gpu", default=0.0) * GB
+    return max(int(row.number("nodes", default=1.0)), 1), share
+
+
 def _gpu(text: str) -> Gpu | None:
     try:
         return find_gpu((text.split() or [""])[0].rstrip("?"))
@@ -96,8 +103,8 @@ def _gpu(text: str) -> Gpu | None:
 
 def _set(row: Row, points: tuple[tuple[float, float], ...]) -> Set:
     fabric, gpu = row.text("fabric"), _gpu(row.text("gpu"))
-    kind, ranks, nodes = _kind(row), int(row.number("gpus")), int(row.number("nodes", default=1.0))
-    share = row.number("peak_unidir_GBps_per_gpu", default=0.0) * GB
+    kind, ranks = _kind(row), int(row.number("gpus"))
+    nodes, share = _nodes_and_share(row)
     domain = max(gpu.nvlink_domain, gpu.gpus_per_node) if gpu else ranks
     domains = 1 if nodes == 1 else -(-ranks // domain)
     link = gpu.nvlink_bytes_per_s if gpu else 0.0
@@ -105,7 +112,7 @@ def _set(row: Row, points: tuple[tuple[float, float], ...]) -> Set:
     known = link > 0 and (domains == 1 or share > 0)
     spread = Spread(ranks, domains, link or share or ASSUMED_LINK, share or ASSUMED_LINK, transport)
     whole = f"links of {link / GB:.0f} GB/s" if domains == 1 else re.sub(r"\s*\d+x.*", "", fabric)
-    name = f"{row.text('gpu')[:24]} {kind} {nodes} x {ranks // max(nodes, 1)}"
+    name = f"{row.text('gpu')[:24]} {kind} {nodes} x {ranks // nodes}"
     sizes, seconds = zip(*points, strict=True)
     family = f"{row.text('gpu')}, {fabric}, {row.text('source')}"
     return Set(name, whole, known, Measured(kind, spread, family, sizes, seconds))

@@ -23,13 +23,15 @@ HERE = Path(__file__).resolve().parent
 PROFILES = HERE.parents[0] / "solver" / "cost" / "profiles"
 ERROR_SCALE = 0.03
 """Relative error from which residuals count linearly: the repeatability of the same run."""
-FAMILY_FLOOR, FAMILY_POWER, FAMILY_REFERENCE = 8, 0.35, 30
-"""A row weighs (30 / n) ** 0.35, n its family's rows but at least 8: large tables count more in
+FAMILY_FLOOR, FAMILY_POWER, FAMILY_REFERENCE = 8, 0.1, 30
+"""A row weighs (30 / n) ** 0.1, n its family's rows but at least 8: large tables count more in
 all, small ones more a row."""
 STEP = 1e-4
 """Relative step of the numeric derivative."""
 REFRESH = 3
 """Steps after which the slopes are worked out again."""
+ROUNDS = 24
+"""Steps at most; more change nothing that shows."""
 MOST_DAMPED = 10.0
 """Damping at which no step helps any more."""
 NO_EFFECT = 1e-7

@@ -22,8 +22,6 @@ from solver.calibration.rows import RefusedError, read_rows
 from solver.calibration.runs import Run, predict, run_of
 
 WORST = 10
-FOLD_ROUNDS = 20
-"""Evaluations a fold; more change nothing that shows."""
 
 
 def score(values: Iterable[float]) -> dict[str, float]:
@@ -61,11 +59,16 @@ def measure(
     return done, refused
 
 
+def kind(run: Run) -> str:
+    """Return the class that an error is stated for: the stack, and dense or with experts."""
+    return f"{run.stack} {'dense' if run.job.transformer.moe is None else 'moe'}"
+
+
 def grouped(done: list[tuple[Run, float]]) -> dict[str, dict[str, dict[str, float]]]:
     """Score the runs by series, stack, and GPU with precision."""
     keys: dict[str, Callable[[Run], str]] = {
         "series": lambda r: r.series,
-        "stack": lambda r: f"{r.stack} {'moe' if 'moe' in r.labels['arch'] else 'dense'}",
+        "stack": kind,
         "gpu": lambda r: f"{r.labels['gpu']} {r.labels['precision']}",
     }
     tables: dict[str, dict[str, dict[str, float]]] = {}
@@ -105,7 +108,14 @@ def report(done: list[tuple[Run, float]], refused: list[dict[str, str]]) -> dict
         f"refused_pct={share:.1f}"
     )
     listed = [
-        {"id": run.id, "series": run.series, "measured_s": run.measured_s, "error": error}
+        {
+            "id": run.id,
+            "series": run.series,
+            "model": run.labels["model"],
+            "class": kind(run),
+            "measured_s": run.measured_s,
+            "error": error,
+        }
         for run, error in done
     ]
     return {"overall": overall, "groups": tables, "refused": refused, "rows": listed}
@@ -114,10 +124,10 @@ def report(done: list[tuple[Run, float]], refused: list[dict[str, str]]) -> dict
 def validated(runs: list[Run], by: str) -> list[tuple[Run, float]]:
     """Predict each run with constants fitted without its family, or its model."""
     # scipy is an optional extra that only fitting needs.
-    from benchmarks._fit import Fit, constants, family  # noqa: PLC0415
+    from benchmarks._fit import ROUNDS, Fit, constants, family  # noqa: PLC0415
 
     keys = [family(run) if by == "family" else run.labels["model"] for run in runs]
-    errors = Fit(runs, constants()).left_out(keys, FOLD_ROUNDS, lambda t: click.echo(t, err=True))
+    errors = Fit(runs, constants()).left_out(keys, ROUNDS, lambda t: click.echo(t, err=True))
     return [(run, float(error)) for run, error in zip(runs, errors, strict=True)]
 
 

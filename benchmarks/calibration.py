@@ -18,11 +18,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks._fit import Fit, constants, family
-from benchmarks.accuracy import FOLD_ROUNDS
+from benchmarks._fit import ROUNDS, Fit, constants, family
 from benchmarks.fit_profiles import load
 from solver.calibration.multipliers import calibrate, errors
 from solver.calibration.runs import Run
+from solver.cost.own_profile import KINDS
 
 GIVEN = 3
 LEAST_OTHERS = 3
@@ -37,7 +37,7 @@ def unseen(runs: list[Run]) -> dict[str, list[Run]]:
     keys = [family(run) for run in runs]
     groups = sorted({k for k in keys if keys.count(k) >= GIVEN + LEAST_OTHERS})
     held = np.array([[k == g for k in keys] for g in groups])
-    found = fit.solve(fit.priors[None, :].repeat(len(groups), axis=0), FOLD_ROUNDS, ~held)
+    found = fit.solve(fit.priors[None, :].repeat(len(groups), axis=0), ROUNDS, ~held)
     return {
         g: [fit.with_constants(i, found[at]) for i, k in enumerate(keys) if k == g]
         for at, g in enumerate(groups)
@@ -47,14 +47,19 @@ def unseen(runs: list[Run]) -> dict[str, list[Run]]:
 def measure(runs: list[Run], draws: int) -> dict[str, float]:
     """Calibrate on draws of three runs; mean errors of the others, before and after."""
     rng = np.random.default_rng(SEED)
+    shipped = np.abs(errors(runs, np.zeros(len(KINDS))))
     before, after, kept = [], [], 0
     for _ in range(draws):
-        given = set(rng.choice(len(runs), GIVEN, replace=False).tolist())
-        others = [run for i, run in enumerate(runs) if i not in given]
-        found = calibrate([runs[i] for i in sorted(given)])
+        given = sorted(rng.choice(len(runs), GIVEN, replace=False).tolist())
+        others = [i for i in range(len(runs)) if i not in given]
+        found = calibrate([runs[i] for i in given])
         kept += found.kept
-        before.append(np.abs(errors(others, np.zeros(len(found.times)))).mean())
-        after.append(np.abs(errors(others, np.log(found.times))).mean())
+        before.append(float(shipped[others].mean()))
+        fitted = before[-1]
+        if not found.kept:
+            left = errors([runs[i] for i in others], np.log(found.times))
+            fitted = float(np.abs(left).mean())
+        after.append(fitted)
     return {
         "n": len(runs),
         "before": 100 * float(np.mean(before)),

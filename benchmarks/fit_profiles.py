@@ -1,10 +1,11 @@
 """Fit the constants of solver/cost/profiles to published runs.
 
-``python benchmarks/fit_profiles.py --runs CSV [--write] [--rounds N]``
+``python benchmarks/fit_profiles.py --runs CSV [--write --date DATE]``
 
 Which constants move, and their priors, is data: fit_profiles.yaml. The objective is soft-L1 on the
 logarithm of predicted over measured, families weighted against each other, plus the priors.
-Everything is predicted through the product's own estimator. ``--write`` rewrites the figures of the
+Everything is predicted through the product's own estimator; the fit starts from the priors, so the
+same runs give the same bytes. ``--write`` rewrites the figures of the
 profile files in place; comments stay.
 """
 
@@ -21,7 +22,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks._fit import PROFILES, Array, Constant, Fit, constants
+from benchmarks._fit import PROFILES, ROUNDS, Array, Constant, Fit, constants, family
+from benchmarks._uncertainty import expected_errors
 from solver.calibration.rows import RefusedError, read_rows
 from solver.calibration.runs import Run, run_of
 
@@ -37,22 +39,6 @@ def load(path: Path) -> list[Run]:
     return runs
 
 
-def start_of(moving: Sequence[Constant], runs: Sequence[Run]) -> Array:
-    """Return the logarithms of the current values, of priors where no run has them."""
-    values = []
-    for c in moving:
-        value = c.prior
-        if c.kind == "gpu":
-            found = next((r for r in runs if r.profile.gpu.family == c.owner), None)
-            value = getattr(found.profile.gpu, c.name) if found else value
-        else:
-            wanted = c.owner or "megatron-core"
-            found = next((r for r in runs if r.stack == wanted), None)
-            value = getattr(found.profile.stack, c.name) if found else value
-        values.append(math.log(value if value > 0 else c.prior))
-    return np.array(values)
-
-
 def write(moving: Sequence[Constant], x: Array) -> None:
     """Put the values into the profile files, on their lines."""
     for name, kinds in (("gpus.yaml", ("gpu",)), ("stacks.yaml", ("stack", "shared"))):
@@ -63,14 +49,14 @@ def write(moving: Sequence[Constant], x: Array) -> None:
         (PROFILES / name).write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def stamp(path: Path, rows: int, error: float, date: str) -> None:
+def stamp(path: Path, rows: int, errors: Sequence[float], date: str) -> None:
     """Write what the figures come from into a profile file's header."""
     text = path.read_text("utf-8")
     note = (
-        f"# Fitted by benchmarks/fit_profiles.py on {date}: {rows} published runs, mean absolute "
-        f"error {error:.1f} %.\n"
+        f"# Fitted by benchmarks/fit_profiles.py on {date}: {rows} published runs, mean absolute\n"
+        f"# error of a step {errors[0]:.1f} %, of families left out {errors[1]:.1f} %.\n"
     )
-    kept = re.sub(r"^# Fitted by .*\n", "", text, flags=re.M)
+    kept = re.sub(r"^# (Fitted by|error) .*\n", "", text, flags=re.M)
     path.write_text(note + kept, "utf-8")
 
 
@@ -99,18 +85,13 @@ def _put(lines: list[str], c: Constant, text: str) -> None:
 
 @click.command()
 @click.option("--runs", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True)
-@click.option("--rounds", type=int, default=20, help="evaluations at most")
-@click.option("--cold", is_flag=True, help="start from the priors, not from the current values")
 @click.option("--date", default="undated", help="date to write into the files")
 @click.option("--write", "put", is_flag=True, help="rewrite the profile files")
-def main(runs: Path, rounds: int, cold: bool, date: str, put: bool) -> None:
+def main(runs: Path, date: str, put: bool) -> None:
     """Fit, report, and write where asked."""
     moving, rows = constants(), load(runs)
     fit = Fit(rows, moving)
-    priors = np.array([math.log(c.prior) for c in moving])
-    start = priors if cold else start_of(moving, rows)
-    before = np.exp(fit.errors(start)) - 1
-    x = fit.solve(start[None, :], rounds)[0]
+    x = fit.solve(fit.priors[None, :], ROUNDS)[0]
     after = np.exp(fit.errors(x)) - 1
     for c, value in zip(moving, x, strict=True):
         pull = (value - math.log(c.prior)) / c.sigma
@@ -119,13 +100,14 @@ def main(runs: Path, rounds: int, cold: bool, date: str, put: bool) -> None:
             f"{c.label:<48}{math.exp(value):>12.4g}  prior {c.prior:<10.4g}{pull:+5.1f}{edge}"
         )
     if put:
+        unseen = fit.left_out([family(run) for run in rows], ROUNDS, click.echo)
+        found = expected_errors(rows, unseen)
         write(moving, x)
+        write(found, np.log([c.prior for c in found]))
+        errors = tuple(100 * float(np.abs(part).mean()) for part in (after, unseen))
         for name in ("gpus.yaml", "stacks.yaml"):
-            stamp(PROFILES / name, len(rows), 100 * float(np.abs(after).mean()), date)
-    click.echo(
-        f"n={len(rows)} constants={len(moving)} before={100 * np.abs(before).mean():.2f} "
-        f"after={100 * np.abs(after).mean():.2f}"
-    )
+            stamp(PROFILES / name, len(rows), errors, date)
+    click.echo(f"n={len(rows)} constants={len(moving)} mape={100 * np.abs(after).mean():.2f}")
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ def _pipeline_faults(
         return
     if s["vpp"] > 1 and s["pp"] == 1:
         fault("vpp", "virtual stages need a pipeline.", "Use vpp 1, or pp above 1.")
-    elif s["vpp"] > 1 and not interleaves(model.layers, shapes.pp, shapes.vpp)[0]:
+    elif s["vpp"] > 1 and not interleaves(model, shapes.pp, shapes.vpp)[0]:
         fault("vpp", f"vpp {s['vpp']} x pp {s['pp']} does not cut {model.layers} layers evenly "
               "(one less at either end is possible).",
               "Choose vpp so that pp x vpp divides the layers, or the layers plus 2.")  # fmt: skip

@@ -46,7 +46,7 @@ def write_ranks(plan: str, hosts: str, to: str, rank: int, free: str | None) -> 
     """
     group = read_problem_or_plan(plan, {}, {}).cluster.group
     layout = stored_layout(plan, rank)
-    degrees = {axis: layout[axis] for axis in ("tp", "cp", "ep", "dp", "pp")}
+    degrees = {axis: layout[axis] for axis in ("tp", "cp", "ep", "etp", "dp", "pp")}
     need = -(-layout["tp"] * layout["cp"] * layout["dp"] * layout["pp"] // group.gpus_per_node)
     names = _names(hosts, read_text(hosts))
     if len(names) < group.nodes:

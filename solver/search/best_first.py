@@ -173,16 +173,21 @@ class Searcher:
             int(self.priced.column_values(row, self.instance.goal).min(initial=NEVER)), cheap
         )
 
-    def best(self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH) -> Found:
+    def best(
+        self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH, enough: int = 0
+    ) -> Found:
         """Find the least goal under ``below`` among ``rows``, with its proof; ties unbroken.
 
-        ``bounds`` are the cheap bounds of all shapes.
+        ``bounds`` are the cheap bounds of all shapes. The search ends at the first plan whose goal
+        is at most ``enough``.
         """
         order = rows[np.argsort(bounds[rows], kind="stable")]
         queue = _Queue(self, order[bounds[order] < below], bounds, batch)
         best: Decision | None = None
         value, open_bound, proved = below, NEVER, True
         while not self.clock.over() and (chunk := queue.take(value, CHUNK)):
+            if best is not None and value <= enough:
+                return Found(best, min(chunk[0][0], queue.remaining()), chunk[0][0], proved=False)
             places = [row for _, row in chunk]
             self.clock.watch(chunk[0][0], None if best is None else value)
             guess = min(self._guess(row) for row in places)

@@ -71,7 +71,7 @@ def _cores(instances: Sequence[Instance]) -> _Cores:
     tp = chosen(search, "tp", tuple(d for d in tensor.degrees(model) if d <= most))
     cp = chosen(search, "cp", context.degrees(job.seq_len, most))
     dp = chosen(search, "dp", tuple(d for d in divisors(job.global_batch) if d <= most))
-    micro = chosen(search, "micro_batch", search.micro_batch or micro_batches(job.seq_len))
+    micro = chosen(search, "micro_batch", search.micro_batch or micro_batches(job))
     ep = chosen(search, "ep", expert.degrees(model))
     grid = np.meshgrid(tp, cp, dp, micro, ep, np.arange(2), indexing="ij")
     names = ("tp", "cp", "dp", "micro_batch", "ep", "etp")

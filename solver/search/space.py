@@ -18,19 +18,19 @@ from ..axes import context, data, expert, pipeline, tensor
 from ..cost.shapes import Shapes
 from ..cost.stages import interleaves, stack_fits
 from ..degrees import BoolArray, IntArray, divisors
-from ..job.job import Search
+from ..job.job import Job, Search
 from .instance import Instance
 
 MANY_TOKENS, SMALLEST_CHOICE = 65_536, 16
-"""Unless the search names others, micro-batches are powers of two up to 65,536 tokens, at least up
-to 16 sequences: products of that many rows are within 0.2 % of their best rate (profiles/gpus.yaml,
-matmul_half_rows), and activations only grow."""
+"""Unless the search names others, micro-batches divide the batch and have up to 65,536 tokens, at
+least up to 16 sequences: products of that many rows are within 0.2 % of their best rate
+(profiles/gpus.yaml, matmul_half_rows), and activations only grow."""
 
 
-def micro_batches(seq_len: int) -> tuple[int, ...]:
+def micro_batches(job: Job) -> tuple[int, ...]:
     """Return the micro-batches looked at unless the search names others."""
-    largest = max(MANY_TOKENS // seq_len, SMALLEST_CHOICE)
-    return tuple(2**power for power in range(largest.bit_length()))
+    largest = max(MANY_TOKENS // job.seq_len, SMALLEST_CHOICE)
+    return tuple(size for size in divisors(job.global_batch) if size <= largest)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _with_batches(
     """Add micro-batch, micro-batches and virtual stages."""
     search = instance.search
     parts: list[dict[str, IntArray]] = []
-    sizes = search.micro_batch or micro_batches(instance.job.seq_len)
+    sizes = search.micro_batch or micro_batches(instance.job)
     for micro in chosen(search, "micro_batch", sizes):
         per_pipeline = instance.job.global_batch // base["dp"]
         keep = per_pipeline % micro == 0
@@ -149,7 +149,7 @@ def _with_virtual_stages(
     cuts = sorted({1, *(v for layers in deepest for v in pipeline.interleavings(layers))})
     for vpp in chosen(instance.search, "vpp", tuple(cuts)):
         virtual = np.full_like(pp, vpp)
-        legal = interleaves(model.layers, pp, virtual) & stack_fits(model, pp, virtual)
+        legal = interleaves(model, pp, virtual) & stack_fits(model, pp, virtual)
         if vpp > 1:
             legal &= (pp > 1) & (microbatches % pp == 0)
         kept = {name: values[legal] for name, values in cut.items()}

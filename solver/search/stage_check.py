@@ -11,6 +11,7 @@ from topology.errors import InputError, Problem, UnsupportedError
 from ..cost.calibrated import Calibrated
 from ..cost.shapes import Shapes, Shardings
 from ..cost.stage_options import StageOptions
+from ..cost.stages import layers_by_rule
 from ..plan import Plan
 from .instance import LONGEST_STEP, Instance
 from .split_plan import split_plan
@@ -43,7 +44,8 @@ def check_stages(
         raise UnsupportedError(_fault("stage_layers", message, "Leave them out."))
     stages = int(shape.pp[0])
     pipeline = Pipeline((instance,) * stages, shape, columns)
-    layers = wanted.layers or even_layers(pipeline) or _even(instance, stages)
+    rule = layers_by_rule(instance.job.transformer, stages, int(shape.vpp[0]))
+    layers = wanted.layers or rule
     recomputed = wanted.recomputed or (0,) * stages
     _check(pipeline, layers, recomputed, wanted)
     [options] = options_of(pipeline, [(count,) for count in layers])
@@ -57,14 +59,6 @@ def check_stages(
 
 def _place(options: StageOptions, kind: int, recomputed: int) -> int:
     return int(np.flatnonzero((options.kind == kind) & (options.recomputed == recomputed))[0])
-
-
-def _even(instance: Instance, stages: int) -> tuple[int, ...]:
-    """Spread layers by the rule: the last, then the first stage, then the earliest are lighter."""
-    total = instance.job.transformer.layers
-    heavy, lighter = -(-total // stages), -total % stages
-    order = [stages - 1, 0, *range(1, stages - 1)][:lighter]
-    return tuple(heavy - (stage in order) for stage in range(stages))
 
 
 def _check(

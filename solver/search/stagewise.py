@@ -13,7 +13,15 @@ from ..cost.memory.peak import least_bytes
 from ..cost.schedule import pipeline_grains
 from ..cost.shapes import Shapes, Shardings
 from ..cost.stage_options import Position, StageOptions, stage_options
-from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages, dense_layers
+from ..cost.stages import (
+    CLASSES,
+    FIRST,
+    HEAVY,
+    LAST,
+    Stages,
+    dense_layers,
+    layers_by_rule,
+)
 from ..cost.ticks import GRAINS, TICK_S, BoolArray, IntArray, mebibytes, whole_ticks
 from ..plan import axes
 from .cpsat.factory import SolverSettings
@@ -248,13 +256,7 @@ def even_layers(pipeline: Pipeline) -> tuple[int, ...] | None:
     vpp = int(pipeline.shape.vpp[0])
     if vpp == 1:
         return None
-    layers, stages = pipeline.instances[0].job.transformer.layers, pipeline.stages
-    lighter = -layers % stages
-    heavy = (layers + lighter) // stages
-    held = [heavy] * stages
-    held[-1] -= lighter >= 1
-    held[0] -= lighter >= len("fl")
-    return tuple(held)
+    return layers_by_rule(pipeline.instances[0].job.transformer, pipeline.stages, vpp)
 
 
 def _windows(pipeline: Pipeline, at_most: int) -> list[tuple[int, ...]] | None:

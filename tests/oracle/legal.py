@@ -96,7 +96,7 @@ def interleavings(question: Question, pp: int) -> list[int]:
     model = question.job.transformer
     vpp = np.array(wanted(range(1, (model.layers if pp > 1 else 1) + 1), question.search.vpp))
     stages = np.full(len(vpp), pp)
-    fits = interleaves(model.layers, stages, vpp) & stack_fits(model, stages, vpp)
+    fits = interleaves(model, stages, vpp) & stack_fits(model, stages, vpp)
     return [int(v) for v in vpp[fits]]
 
 
@@ -105,9 +105,8 @@ def batches(question: Question, dp: int) -> list[tuple[int, int]]:
     if question.job.global_batch % dp:
         return []
     sequences = question.job.global_batch // dp
-    powers = [2**n for n in range(24)]
     room = max(16, MANY_TOKENS // question.job.seq_len)
-    sizes = question.search.micro_batch or [size for size in powers if size <= room]
+    sizes = question.search.micro_batch or range(1, room + 1)
     return [(size, sequences // size) for size in sizes if sequences % size == 0]
 
 

@@ -65,7 +65,7 @@ def pipelines(problem: PlanningProblem) -> Iterator[tuple[Pipeline, int]]:
             if not all(_inside(per_stage, tp, g.gpus_per_node, g.nvlink_domain) for g in groups):
                 continue
             pp = sum(counts)
-            for micro in [2**n for n in range(5)]:
+            for micro in range(1, max(16, 65_536 // job.seq_len) + 1):
                 count, rest = divmod(job.global_batch // dp, micro)
                 if rest or pp > min(model.layers, limits.max_stages):
                     continue

@@ -82,3 +82,11 @@ def test_what_cannot_be_used_is_said(
     path.write_text(names + "\n")
     with pytest.raises(InputError, match=said):
         write_ranks(plan, str(path), "slurm", 1, free)
+
+
+def test_sliced_experts_keep_the_ranks_of_their_stage(tmp_path: Path, hosts: str) -> None:
+    problem = parse_problem(PROBLEM.replace("llama3-8b", "mixtral-8x7b"))
+    layout = LayoutRequest(tp=2, cp=2, pp=2, dp=4, ep=2, etp=2, zero=1, order="tp-cp-ep-pp-dp")
+    path = tmp_path / "plan.json"
+    path.write_text(to_json(plans_data(problem, result_of(check(problem, layout)))))
+    assert text(str(path), hosts, "torchrun") == ["n0", "n1", "n2", "n3"]

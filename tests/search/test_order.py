@@ -165,3 +165,26 @@ def test_strides_of_both_orders(tp: int, cp: int, dp: int, pp: int) -> None:
             assert np.diff(truth.groups("dp")[0])[0] == shapes.replica_stride[0]
         if pp > 1:
             assert np.diff(truth.groups("pp")[0])[0] == shapes.stage_stride[0]
+
+
+@given(
+    tp=st.sampled_from([1, 2, 4]), cp=st.sampled_from([1, 2]), dp=st.sampled_from([2, 4, 8]),
+    pp=st.sampled_from([1, 2]), ep=st.sampled_from([2, 4, 8]), etp=st.sampled_from([1, 2]),
+    order=st.sampled_from(ORDERS),
+)  # fmt: skip
+def test_the_closed_form_of_experts_is_the_rank_map(
+    tp: int, cp: int, dp: int, pp: int, ep: int, etp: int, order: str
+) -> None:
+    group = cluster("64x8xh100").group
+    if (tp * cp * dp) % (ep * etp) or (order == STAGES_INSIDE and pp > 1 and tp * cp != ep * etp):
+        return
+    plain = layout_of(tp=tp, cp=cp, dp=dp, pp=pp, order=order, replicas=1)
+    placed = place(group, plain.model_copy(update={"ep": ep, "etp": etp}))
+    truth = Placement(group, tp=tp, cp=cp, dp=dp, pp=pp, ep=ep, etp=etp, order=order)
+    for axis in placed.axes:
+        groups, worst = truth.groups(axis.axis), truth.worst_link(axis.axis)
+        assert groups.shape == (axis.groups, axis.ranks)
+        assert groups[0].tolist() == [member * axis.stride for member in range(axis.ranks)]
+        assert worst is not None
+        assert axis.level == worst.name
+    assert {"ep"} <= {axis.axis for axis in placed.axes}
