@@ -383,6 +383,56 @@ def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
     sys.exit(BROKEN_LIMIT if broken(plan) else 0)
 
 
+@main.command("explain", cls=Command, params=layout_params())
+@click.pass_obj
+def explain_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Say why the best plan is best; with --layout, why that one is not; or what a code means.
+
+    PROBLEM.yaml may be a limit, a status or a verdict, e.g. `explain bubble`.
+    """
+    from solver.answers.codes import meaning
+    from solver.answers.reports import code_report, explain_report
+    from solver.layout_check import LayoutRequest
+    from solver.report.layouts import parse_layout
+
+    if problem is not None and meaning(problem) is not None and not Path(problem).exists():
+        out.show(code_report(problem))
+        return
+    text = given["layout"]
+    layout = None if text is None else LayoutRequest(**parse_layout(text))
+    report = explain_report(_read(out, problem, given), layout)
+    out.show(report)
+    sys.exit(INFEASIBLE if report.data.get("status") == "infeasible" else 0)
+
+
+@main.command("flips", cls=Command, params=problem_params())
+@click.pass_obj
+def flips_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Find where another plan becomes best: batch, bandwidth, GPUs, length, headroom."""
+    from solver.answers.reports import flips_report
+
+    out.show(flips_report(_read(out, problem, given)))
+
+
+ONE, OTHER = (click.Argument([n], metavar=f"{n.upper()}.json") for n in ("one", "other"))
+RANKS = tuple(
+    click.Option([f"--{n}-rank"], type=click.IntRange(1), default=1, show_default=True,
+                 help="Which plan of the file.")
+    for n in ("one", "other")
+)  # fmt: skip
+
+
+@main.command("diff", cls=Command, params=[ONE, OTHER, *RANKS])
+@click.pass_obj
+def diff_command(out: Out, /, one: str, other: str, one_rank: int, other_rank: int) -> None:
+    """Show where the plans of two plan JSONs differ."""
+    from solver.answers.reports import diff_report
+    from solver.report.stored import read_problem_or_plan, stored_plan
+
+    problem = read_problem_or_plan(one, {}, {})
+    out.show(diff_report(problem, stored_plan(one, one_rank), stored_plan(other, other_rank)))
+
+
 @main.command("memory", cls=Command, params=layout_params())
 @click.pass_obj
 def memory_command(out: Out, /, problem: str | None, **given: Any) -> None:

@@ -43,7 +43,7 @@ class Move(Output):
     broken
         Limits that it breaks.
     why
-        Why it is impossible, where it is.
+        What makes it slower, or why it is impossible.
     """
 
     lever: str
