@@ -36,6 +36,7 @@ BUG, BAD_INPUT, INTERRUPTED, NO_READER = 1, 2, 130, 141
 DEBUG = "SHARDPLAN_DEBUG"
 INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 3, 4, 5, 6
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
+EXTREMES = ("gpus", "params", "seq_len", "global_batch")
 FORMATS, YAML = ("table", "json", "jsonl", "csv", "md"), ("yaml", "json")
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
@@ -326,10 +327,20 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     limit = seconds(given["time_limit"], "--time-limit")
     targets = {_flag(key): given[key] for key in ("output", "stats") if given[key] is not None}
     check_targets(targets, problem_path(problem))
+    extreme = given["objective"] if given["objective"] in EXTREMES else None
+    given = {**given, "objective": None if extreme else given["objective"]}
     asked, started = _read(out, problem, given), time.perf_counter()
     from solver.search.search import solve
 
     seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
+    if extreme is not None:
+        from solver.answers.extremes import extreme as outermost
+
+        found = outermost(asked, extreme, seed=seed, workers=workers)
+        report = plans_report(asked, found.result, Run(seed, workers))
+        out.note(found.text)
+        out.show(report)
+        sys.exit(EXIT[found.result.status])
     with Watched(out, limit) as watched:
         result = solve(asked, seed=seed, workers=workers, time_limit_s=limit,
                        progress=watched.show, stop=watched.stopped)  # fmt: skip

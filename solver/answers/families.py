@@ -82,7 +82,7 @@ def _within(search: Search, rules: Rules, gpus: int) -> Search:
 def _why_none(problem: PlanningProblem) -> str:
     """Say in a line why a family holds no plan."""
     grounds = Grounds(instance_of(problem), SolverSettings(), Clock())
-    if grounds.structural:
+    if grounds.structural or not grounds.feasible(frozenset()):
         return "no such layout on these GPUs"
     clash = next(grounds.clashes(), frozenset())
     if clash == {"memory"}:
