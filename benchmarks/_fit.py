@@ -34,6 +34,8 @@ ROUNDS = 24
 """Steps at most; more change nothing that shows."""
 MOST_DAMPED = 10.0
 """Damping at which no step helps any more."""
+PROBES = 5
+"""Points at which a constant's effect on a run is looked for."""
 NO_EFFECT = 1e-7
 """Slope below which a constant does not touch a run."""
 CONVERGED = 0.1
@@ -104,7 +106,7 @@ class Fit:
         self.used = [
             [j for j, c in enumerate(moving) if _uses(run, c, stacks, own)] for run in runs
         ]
-        """Constants that each run's step may depend on; those without effect drop out."""
+        """Constants that each run's step depends on."""
         sizes = Counter(family(r) for r in runs)
         self.weight = np.array(
             [
@@ -117,6 +119,17 @@ class Fit:
         self.ties = _ties(moving)
         self.low = np.array([math.log(c.least) for c in moving])
         self.high = np.array([math.log(c.most) for c in moving])
+        self._drop_unused()
+
+    def _drop_unused(self) -> None:
+        """Forget constants that change a run's step nowhere: not at the priors nor around them."""
+        rng = np.random.default_rng(0)
+        around = rng.normal(size=(PROBES, len(self.moving))) * [c.sigma for c in self.moving]
+        around[0] = 0.0
+        points = np.clip(self.priors + around, self.low, self.high)
+        slopes = self.tangents(points, np.ones((PROBES, len(self.runs)), bool))[1]
+        effect = np.abs(slopes).max(axis=0) > NO_EFFECT
+        self.used = [[j for j in used if effect[i, j]] for i, used in enumerate(self.used)]
 
     def with_constants(self, index: int, x: Array) -> Run:
         """Return a run with the constants exp(x) in its profile."""
@@ -158,7 +171,6 @@ class Fit:
             slope = (logs[:, 1:] - logs[:, :1]) / STEP
             errors[folds, i] = logs[:, 0] - self.measured[i]
             slopes[folds[:, None], i, used[None, :]] = slope
-            self.used[i] = [int(j) for j in used[np.abs(slope).max(axis=0) > NO_EFFECT]]
         return errors, slopes
 
     def values(self, points: Array, keep: Mask) -> Array:
