@@ -27,10 +27,10 @@ FEW_RUNS = 5
 CLOSE, SHARE = 0.05, 0.4
 GAIN = 0.25
 """When a fit replaces the shipped profile. With up to five runs each of them, left out, must be
-predicted better, within 5 % and within two fifths of the shipped profile's mean error: three runs of one
-cluster agree by chance more often than it seems. With more runs their mean error must fall by a
-quarter. Chosen on families left out of the fit (benchmarks/calibration.py): looser rules gained
-more on new clusters and lost on known ones."""
+predicted better, within 5 % and within two fifths of the shipped profile's mean error: three runs
+of one cluster agree by chance more often than it seems. With more runs their mean error must fall
+by a quarter. Chosen on families left out of the fit (benchmarks/calibration.py): looser rules
+gained more on new clusters and lost on known ones."""
 
 
 @dataclass(frozen=True)
