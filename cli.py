@@ -11,7 +11,9 @@ import contextlib
 import importlib
 import os
 import shutil
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -176,6 +178,49 @@ class Out:
             click.echo(text, err=True)
 
 
+class Watched:
+    """A search that shows how far it is, and that the first Ctrl-C ends with the best so far."""
+
+    def __init__(self, out: Out, limit_s: float | None) -> None:
+        self.shown = is_open(sys.stderr) and sys.stderr.isatty() and not out.quiet
+        self.limit = "" if limit_s is None else f"/{limit_s:g}"
+        self.started = self.told = time.monotonic()
+        self.interrupted, self.before = False, signal.SIG_DFL
+
+    def __enter__(self) -> Watched:
+        """Take Ctrl-C."""
+        if threading.current_thread() is threading.main_thread():
+            self.before = signal.signal(signal.SIGINT, self._interrupt)  # type: ignore[assignment]
+        return self
+
+    def _interrupt(self, *_: Any) -> None:
+        if self.interrupted:  # a second one does not wait
+            raise KeyboardInterrupt
+        self.interrupted = True
+
+    def stopped(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self.interrupted
+
+    def show(self, bound: float | None, best: float | None) -> None:
+        """Write a line over the last one, a few times a second."""
+        now = time.monotonic()
+        if not self.shown or now - self.told < 1 / 4:
+            return
+        self.told = now
+        gap = "" if not best or bound is None else f"  gap {max(1 - bound / best, 0):.1%}"
+        values = [f"{name} {v:,.4g}" for name, v in (("bound", bound), ("best", best)) if v]
+        spent = f"{now - self.started:.0f}{self.limit} s"
+        click.echo("\r\x1b[2Ksolving  " + "  ".join([*values, spent]) + gap, nl=False, err=True)
+
+    def __exit__(self, *_: object) -> None:
+        """Clear the line and give Ctrl-C back."""
+        if self.told > self.started and self.shown:
+            click.echo("\r\x1b[2K", nl=False, err=True)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self.before)
+
+
 class Command(Entry):
     """A command with the output flags, whose every failure has an exit code and no traceback."""
 
@@ -285,7 +330,9 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     from solver.search.search import solve
 
     seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
-    result = solve(asked, seed=seed, workers=workers, time_limit_s=limit)
+    with Watched(out, limit) as watched:
+        result = solve(asked, seed=seed, workers=workers, time_limit_s=limit,
+                       progress=watched.show, stop=watched.stopped)  # fmt: skip
     spent: dict[str, Any] = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
     report = plans_report(asked, result, Run(seed, workers, spent["solve_s"]))
     if given["output"] is not None:
@@ -296,6 +343,9 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     out.show(report)
     if not result.plans and out.form in ("csv", "jsonl"):
         out.note("\n".join(("no plan", *result.reasons)))
+    if watched.stopped():
+        out.note("interrupted: the best so far")
+        sys.exit(INTERRUPTED)
     unproved = result.status == "feasible" and given["require_optimal"]
     sys.exit(UNPROVED if unproved else EXIT[result.status])
 
@@ -376,7 +426,7 @@ SEQ_LEN = click.Option(["--seq-len"], type=click.IntRange(1, 10**8), default=409
                        show_default=True, help="Sequence length of the FLOPs.")  # fmt: skip
 WHAT = click.Argument(["what"], type=click.Choice(("problem", "plan")))
 MODEL, CONFIG, GPU, CLUSTER = (click.Argument([n]) for n in ("model", "config", "gpu", "cluster"))
-GRAPHS = ("tree", *FORMATS, "dot", "graphml")
+GRAPHS = ("tree", *FORMATS, "dot", "graphml", "svg")
 SHOW_MODEL = "Show the parameters by block and the FLOPs of an id or a Hugging Face config.json."
 IMPORT = "Turn a Hugging Face config.json into the model section of a problem file."
 FILES = click.Argument(["files"], nargs=-1, required=True)
@@ -393,6 +443,21 @@ CALIBRATE_FLAGS = (
     click.Option(["-o", "--output"], metavar="FILE", help="Write the profile: --profile FILE."),
 )
 CLUSTER_OF = "Turn what nvidia-smi, NCCL, Slurm, ibnetdiscover and others print into a cluster."
+RANK_FILE = (
+    "Write which rank of a plan JSON runs on which host: a Slurm or Open MPI file, or node order."
+)
+TIMES = "Show how long collectives take at each level, from measured groups like it."
+TRANSPORT = click.Option(["--transport"], type=click.Choice(("rdma", "efa", "tcp")), default="rdma",
+                         show_default=True, help="What carries the network.")  # fmt: skip
+PLAN = click.Argument(["plan"], metavar="PLAN.json")
+RANK_FLAGS = (
+    click.Option(["--hosts"], required=True, metavar="FILE", help="Host names, leaf after leaf."),
+    click.Option(["--to"], type=click.Choice(("slurm", "openmpi", "torchrun")), default="slurm",
+                 show_default=True, help="Whose file."),
+    click.Option(["--rank"], type=click.IntRange(1), default=1, show_default=True,
+                 help="Which plan of the file."),
+    click.Option(["--free"], metavar="LIST", help="Nodes to choose from, e.g. node[03-12]."),
+)  # fmt: skip
 LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
 look_up(models, "list", "catalogue:list_models", "List the known models.")
 look_up(models, "show", "catalogue:show_model", SHOW_MODEL, MODEL, SEQ_LEN)
@@ -401,6 +466,10 @@ look_up(hardware, "list", "catalogue:list_hardware", "List the known GPUs.")
 look_up(hardware, "show", "catalogue:show_hardware", "Show figures with their sources.", GPU)
 look_up(topology, "show", "machine:show_topology", LEVELS, CLUSTER, forms=GRAPHS)
 look_up(topology, "import", "importing:import_topology", CLUSTER_OF, FILES, *IMPORT_FLAGS, forms=())
+look_up(
+    topology, "ranks", "ranks:write_ranks", RANK_FILE, PLAN, *RANK_FLAGS, forms=("text", "json")
+)
+look_up(topology, "collectives", "collective_times:show_collectives", TIMES, CLUSTER, TRANSPORT)
 look_up(main, "calibrate", "calibrating:calibrate_report", CALIBRATE, RUNS, *CALIBRATE_FLAGS,
         forms=(*FORMATS, "yaml"))  # fmt: skip
 look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from solver.calibration.rows import RefusedError, Row
+from benchmarks._tuning import task_of
+from solver.calibration.rows import Row
 from solver.job.presets import models
 from solver.job.transformer import Transformer
 
@@ -53,6 +54,8 @@ GPUS: Words = (
     (r"h800", "H100-80GB"),
 )
 """Cards that another entry of the hardware data stands for: A800 and H800 differ in NVLink only."""
+OVERLAPPED = re.compile(r"^overlap of expert all-to-all", re.I)
+"""A case that is about this switch states it there only."""
 NEVER_SPLIT = ("megatron-deepspeed", "megatron-classic", "deepspeed-zero3")
 """Stacks without sequence parallelism, where a case doesn't say."""
 OPERATOR_STACKS = ("torchtitan", "pytorch")
@@ -65,17 +68,8 @@ def first(words: Words, text: str, default: str) -> str:
 
 
 def row_of(case: Mapping[str, Any]) -> dict[str, str]:
-    """Translate a case into the columns of the tables of runs.
-
-    Raises
-    ------
-    RefusedError
-        Where what was trained is not the whole model.
-    """
+    """Translate a case into the columns of the tables of runs."""
     given = Row(case)
-    tuning = given.text("tuning", default="full").lower()
-    if not re.fullmatch(r"full( sft)?|sft", tuning):
-        raise RefusedError(f"{tuning[:40]}: only training of the whole model is supported")
     values = {column: given.text(source) for column, source in COLUMNS.items()}
     framework = given.text("framework").lower()
     stack = first(STACKS, framework, given.text("framework"))
@@ -90,6 +84,9 @@ def row_of(case: Mapping[str, Any]) -> dict[str, str]:
     values["n_zero"] = first(ZERO, given.text("zero_fsdp").lower(), usual)
     values["grad_dtype_bytes"] = _gradient_bytes(precision)
     values["global_batch_seqs"], values["n_ep"] = _batch(given), _expert_ranks(given, stack)
+    values["n_task"] = task_of(given)
+    if OVERLAPPED.search(given.text("planner_check")):
+        values["overlap"] += " EP overlap on"
     offload = given.text("offload").lower()
     if "cpu" in offload and "reference" not in offload:
         only_states = offload == "optimizer to cpu"

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks._tuning import finetune_of
 from solver.calibration.jobs import job_of
 from solver.calibration.rows import RefusedError, Row
 from solver.calibration.runs import (
@@ -25,8 +26,9 @@ from solver.calibration.runs import (
     zero_stage,
 )
 from solver.calibration.switches import software_of
+from solver.cost.memory.items import MemoryItems
 from solver.cost.memory.options import MemoryOptions, Metric, memory_options
-from solver.cost.memory.peak import MemoryItems, memory_items
+from solver.cost.memory.peak import memory_items
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import Stages, place
@@ -122,9 +124,6 @@ def memory_run(values: Mapping[str, Any]) -> MemoryRun:
     kind = row.text("n_representable", default="yes")
     if kind != "yes":
         raise RefusedError(f"{kind}: Mamba and linear-attention layers are not supported yet")
-    task = row.text("n_task", "task", default="pretrain")
-    if task not in ("pretrain", "sft"):
-        raise RefusedError(f"{task}: training of adapters is not supported yet")
     try:
         return _run(row, peak * GIB or None, "oom" if failed else "ran")
     except InputError as error:
@@ -134,7 +133,9 @@ def memory_run(values: Mapping[str, Any]) -> MemoryRun:
 
 
 def _run(given: Row, measured: float | None, outcome: Outcome) -> MemoryRun:
-    row = filled(given)
+    tuned = finetune_of(given)
+    # What is trained is read above, and more of it than step times are known of.
+    row = filled(Row({**given.values, "n_task": "pretrain"}))
     gpus = row.count("gpus", "n_gpus")
     try:
         gpu = gpu_of(row.text("n_gpu", "gpu"))
@@ -146,7 +147,13 @@ def _run(given: Row, measured: float | None, outcome: Outcome) -> MemoryRun:
     options_of = named if named in stacks() else fallback_stack(row)
     base = load_profile(options_of if options_of in stacks() else "fsdp1", gpu.id)
     job = job_of(row, base)
-    job = job.model_copy(update={"recipe": recipe_of(row, job, named), "fused_loss": _fused(row)})
+    job = job.model_copy(
+        update={
+            "recipe": recipe_of(row, job, named),
+            "fused_loss": _fused(row),
+            "finetune": tuned,
+        }
+    )
     shapes = shapes_of(row, job, gpus)
     profile = base.model_copy(
         update={

@@ -1,8 +1,9 @@
 """What a planner would have said of configurations that people reported.
 
-``python benchmarks/field_cases.py --cases CSV [--json FILE]``
+``python benchmarks/field_cases.py --cases CSV [--runs CSV] [--json FILE]``
 
 Verdicts on cases of completeness A and B, peaks, speeds, and pairs of which one was faster.
+``--runs``, the published peaks, adds the confusion matrix of both together.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._cases import failed, row_of
 from benchmarks._memory_rows import memory_run
-from benchmarks._verdicts import Judged, judge, percent, rates, show
+from benchmarks._verdicts import Judged, judge, percent, rates, show, show_together
 from solver.calibration.rows import RefusedError, Row, read_rows
 from solver.calibration.runs import predict, run_of
 
@@ -103,9 +104,21 @@ def pairs_of(cases: list[Case]) -> list[tuple[str, str, bool | None]]:
     return pairs
 
 
-def report(cases: list[Case]) -> dict[str, Any]:
+def published(path: Path) -> list[Judged]:
+    """Judge the published rows; those that cannot be are listed by benchmarks/memory.py."""
+    found = []
+    for values in read_rows(path):
+        try:
+            found.append(judge(memory_run(values)))
+        except (RefusedError, *PRICING_ERRORS):
+            continue
+    return found
+
+
+def report(cases: list[Case], others: list[Judged]) -> dict[str, Any]:
     """Print the confusion matrix, the misses and the summary line; return them as data."""
     judged = [case.judged for case in cases if case.judged is not None]
+    together = show_together([*others, *judged]) if others else {}
     matrix = show(judged)
     for name, values in (
         ("peak", [c.peak_error for c in cases if c.peak_error is not None]),
@@ -139,7 +152,7 @@ def report(cases: list[Case]) -> dict[str, Any]:
             "right_pairs": sum(timed), "right_pairs_pct": percent(sum(timed), len(timed)),
             "refused": len(refused),
         },
-        "confusion": matrix,
+        "confusion": matrix, "together": together,
         "pairs": [{"faster": f, "slower": s, "agreed": a} for f, s, a in pairs],
         "cases": [
             {
@@ -157,10 +170,12 @@ def report(cases: list[Case]) -> dict[str, Any]:
 @click.option(
     "--cases", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True
 )
+@click.option("--runs", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
-def main(cases: Path, json_file: Path | None) -> None:
+def main(cases: Path, runs: Path | None, json_file: Path | None) -> None:
     """Judge every case and compare."""
-    result = report([case_of(values) for values in read_rows(cases)])
+    others = published(runs) if runs else []
+    result = report([case_of(values) for values in read_rows(cases)], others)
     if json_file:
         json_file.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from solver.job.job import PlanningProblem
 from tests.oracle.coarse import coarse_costs
 from tests.oracle.compare import Comparison, Mismatch, compare
+from tests.oracle.compare_free import compare_free, free_problem
 from tests.oracle.enumerator import enumerate_best
 from tests.oracle.problems import question, random_problem, with_money_limits
 
@@ -29,6 +30,8 @@ MONEY_SHARE = 0.45
 """Share of the problems with a deadline, a budget or both."""
 COARSE_SHARE = 0.25
 """Share of the problems with costs on a coarse grid, where plans tie."""
+FREE_EVERY = 20
+"""Of so many problems one spreads layers freely over stages, and one over two node groups."""
 MIN_HIDDEN = 128
 """Narrower models are drawn for their ties."""
 
@@ -47,10 +50,18 @@ def is_coarse(seed: int, number: int) -> bool:
     return random.Random(f"coarse {seed}/{number}").random() < COARSE_SHARE
 
 
+def free_groups(number: int) -> int:
+    """Return the node groups of an instance whose layers spread freely; 0 for the others."""
+    return {FREE_EVERY // 2 - 1: 1, FREE_EVERY - 1: 2}.get(number % FREE_EVERY, 0)
+
+
 def attempt(seed: int, number: int, time_limit_s: float) -> tuple[PlanningProblem, Comparison]:
     """Compare one instance; a crash on a legal problem is a wrong answer like any other."""
-    problem = random_problem(seed, number)
+    groups = free_groups(number)
+    problem = free_problem(seed, number, groups) if groups else random_problem(seed, number)
     try:
+        if groups:
+            return problem, Comparison(compare_free(problem), None, None)
         with coarse_costs() if is_coarse(seed, number) else nullcontext():
             problem = draw(seed, number)
             return problem, compare(problem, time_limit_s)
@@ -61,6 +72,10 @@ def attempt(seed: int, number: int, time_limit_s: float) -> tuple[PlanningProble
 
 def family(problem: PlanningProblem) -> str:
     """Name the kind of transformer and account."""
+    if problem.search.stages == "free":
+        return (
+            "layers spread freely, " + ("one group", "two groups")[len(problem.cluster.groups) > 1]
+        )
     model = problem.job.transformer
     moe = "moe" if model.moe else "dense"
     heads = "mla" if model.mla else "mha" if model.kv_heads == model.heads else "gqa"
@@ -79,7 +94,7 @@ def run(instances: int, seed: int, time_limit_s: float) -> dict[str, Any]:
         problem, outcome = attempt(seed, number, time_limit_s)
         slowest = max(slowest, (time.perf_counter() - begun, number))
         families.setdefault(family(problem), Counter()).update(_tally(problem, outcome))
-        families[family(problem)]["coarse"] += is_coarse(seed, number)
+        families[family(problem)]["coarse"] += not free_groups(number) and is_coarse(seed, number)
         for mismatch in outcome.mismatches:
             row = {"instance": number, **mismatch._asdict()}
             mismatches.append({k: v if isinstance(v, int) else str(v) for k, v in row.items()})
@@ -106,7 +121,7 @@ def _tally(problem: PlanningProblem, outcome: Comparison) -> Counter[str]:
         {
             "n": 1,
             problem.objective.minimise: 1,
-            "infeasible": int(best is None and not raised),
+            "infeasible": int(best is None and not raised and problem.search.stages != "free"),
             "deadline": int(limits.deadline_s is not None),
             "budget": int(limits.budget_usd is not None),
             "fronts": int(outcome.front is not None),
@@ -118,6 +133,7 @@ def _tally(problem: PlanningProblem, outcome: Comparison) -> Counter[str]:
             "cp": int(best is not None and best.cp > 1),
             "ep": int(best is not None and best.ep > 1),
             "hsdp": int(best is not None and best.replicas > 1),
+            "order": int(best is not None and best.order > 0),
             "recompute": int(best is not None and best.first + best.middle + best.last > 0),
         }
     )
@@ -139,6 +155,7 @@ COLUMNS = (
     "cp",
     "ep",
     "hsdp",
+    "order",
     "recompute",
     "mismatches",
 )

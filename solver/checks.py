@@ -47,8 +47,14 @@ def _check(name: str, value: float, limit: float, unit: str, text: str) -> Limit
 
 
 def memory(f: Facts) -> LimitCheck:
-    """Need of the worst GPU, in whole MiB, against usable memory less the headroom."""
-    worst = max(f.estimate.stages, key=lambda s: s.memory.total_bytes)
+    """Need of the worst GPU, in whole MiB, against usable memory less the headroom.
+
+    Where more is offloaded than a node's memory holds, that is what breaks the limit.
+    """
+    host, room = f.estimate.host_bytes_per_node, f.group.host_bytes
+    if room is not None and host > room * (1 + RELATIVE_SLACK):
+        return _check("memory", host, room, "bytes", "memory of a node outside its GPUs")
+    worst = max(f.estimate.stages, key=lambda s: s.memory.fill)
     need = -(-worst.memory.total_bytes // MIB) * MIB
     headroom = f"{f.limits.mem_headroom:.0%} headroom"
     where = f"stage {worst.index}"

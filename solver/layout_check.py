@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from topology.errors import InputError, Problem
+from topology.placement import MEGATRON_ORDER, ORDERS
 
 from .axes import context, expert, tensor
 from .axes.data import FULL_SHARDING, hsdp_fits
@@ -21,6 +22,7 @@ from .search.assemble import judged_plan
 from .search.decision import decide
 from .search.instance import LONGEST_STEP, Instance
 from .search.search import instance_of
+from .search.stage_check import StageChoice, check_stages
 from .search.validate import too_long
 
 _KIND = "|".join(RECOMPUTE)
@@ -32,7 +34,7 @@ class LayoutRequest(BaseModel):
 
     Attributes
     ----------
-    tp, pp, vpp, cp, ep, dp
+    tp, pp, vpp, cp, ep, etp, dp
         Degrees; ``tp * pp * cp * dp`` GPUs are used.
     dp_replicate
         HSDP replica groups; ``dp / dp_replicate`` ranks shard.
@@ -42,6 +44,11 @@ class LayoutRequest(BaseModel):
         Sequences in a micro-batch.
     recompute
         Kind for all stages, or ``first/middle/last``.
+    stage_layers, recomputed_layers
+        Layers of each stage, and those of them that are recomputed in full; None spreads layers
+        evenly and recomputes none so.
+    order
+        Axes, innermost first; one of ``topology.placement.ORDERS``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -51,11 +58,16 @@ class LayoutRequest(BaseModel):
     vpp: Degree = 1
     cp: Degree = 1
     ep: Degree = 1
+    etp: Degree = 1
     dp: Degree | None = None
     dp_replicate: Degree = 1
     zero: Annotated[int, Field(ge=0, le=3)] = 1
     micro_batch: Degree = 1
     recompute: Annotated[str, Field(pattern=f"^({_KIND})(/({_KIND})/({_KIND}))?$")] = "none"
+    order: Annotated[str, Field(pattern=f"^({'|'.join(ORDERS)})$")] = MEGATRON_ORDER
+
+    stage_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    recomputed_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
 
     def kinds(self) -> tuple[str, str, str]:
         """Return the kind of first, middle and last stages."""
@@ -84,6 +96,8 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     one = np.ones((1, 1), np.int64)
     columns = Shardings(request.zero * one, request.dp_replicate * one, one.astype(bool))
     kinds = instance.cost.kinds
+    if request.stage_layers is not None or request.recomputed_layers is not None:
+        return check_stages(instance, shapes, columns, _stages_of(instance, request))
     # A cost model without a kind treats it as its first: selective is none in the textbook account.
     first, middle, last = (kinds.index(k) if k in kinds else 0 for k in request.kinds())
     tables = instance.cost.tables(shapes, columns)
@@ -94,14 +108,25 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     return judged_plan(instance, tables, choice, decision, 1)
 
 
+def _stages_of(instance: Instance, request: LayoutRequest) -> StageChoice:
+    """Return what a layout says of each stage."""
+    kinds = request.kinds()
+    if len(set(kinds)) > 1:
+        hint = "Write one kind, and recomputed_layers for more on some stages."
+        raise InputError(
+            Problem("--layout", 0, 0, "recompute", "SP108", "differs from stage to stage.", hint)
+        )
+    return StageChoice(request.stage_layers, request.recomputed_layers, kinds[0])
+
+
 def _shape(instance: Instance, request: LayoutRequest, dp: int) -> Shapes:
     node = instance.group.gpus_per_node
     gpus = request.tp * request.pp * request.cp * dp
     return Shapes.of(
-        tp=request.tp, pp=request.pp, vpp=request.vpp, cp=request.cp, ep=request.ep, dp=dp,
-        micro_batch=request.micro_batch,
+        tp=request.tp, pp=request.pp, vpp=request.vpp, cp=request.cp, ep=request.ep,
+        etp=request.etp, dp=dp, micro_batch=request.micro_batch,
         microbatches=max(instance.job.global_batch // (dp * request.micro_batch), 1),
-        held=-(-gpus // node) * node,
+        held=-(-gpus // node) * node, order=ORDERS.index(request.order),
     )  # fmt: skip
 
 
@@ -127,9 +152,20 @@ def _faults(instance: Instance, request: LayoutRequest, shapes: Shapes) -> list[
     if job.seq_len % (s["tp"] * s["cp"]):
         fault("tp", f"tp x cp {s['tp'] * s['cp']} does not divide seq_len {job.seq_len}.",
               "Sequence parallelism cuts the sequence by both.")  # fmt: skip
-    if (s["tp"] * s["cp"] * s["dp"]) % s["ep"]:
-        fault("ep", f"ep {s['ep']} does not divide tp x cp x dp {s['tp'] * s['cp'] * s['dp']}.",
+    _experts_fault(instance, shapes, fault)
+    if (s["tp"] * s["cp"] * s["dp"]) % (s["ep"] * s["etp"]):
+        fault("ep", f"ep x etp {s['ep'] * s['etp']} does not divide tp x cp x dp "
+              f"{s['tp'] * s['cp'] * s['dp']}.",
               "Experts are spread over the ranks of one stage.")  # fmt: skip
+    if (
+        s["order"]
+        and s["pp"] > 1
+        and model.moe is not None
+        and s["tp"] * s["cp"] != s["ep"] * s["etp"]
+    ):
+        fault("order", f"order {request.order} puts expert and other layers of a stage on "
+              f"different ranks unless ep {s['ep']} equals tp x cp {s['tp'] * s['cp']}.",
+              f"Use {MEGATRON_ORDER}.")  # fmt: skip
     left = job.global_batch % (s["dp"] * s["micro_batch"])
     if left:
         fault("micro_batch", f"dp x micro_batch {s['dp'] * s['micro_batch']} does not divide the "
@@ -145,6 +181,16 @@ def _faults(instance: Instance, request: LayoutRequest, shapes: Shapes) -> list[
     return faults
 
 
+def _experts_fault(
+    instance: Instance, shapes: Shapes, fault: Callable[[str, str, str], None]
+) -> None:
+    legal = {int(e[0]) for e in expert.slices(instance.job.transformer, shapes.tp)} - {0}
+    etp = int(shapes.etp[0])
+    if etp not in legal:
+        fault("etp", f"etp {etp} slices no experts here.",
+              f"Possible: {', '.join(map(str, sorted(legal)))}.")  # fmt: skip
+
+
 def _pipeline_faults(
     instance: Instance, shapes: Shapes, fault: Callable[[str, str, str], None]
 ) -> None:
@@ -155,7 +201,7 @@ def _pipeline_faults(
         return
     if s["vpp"] > 1 and s["pp"] == 1:
         fault("vpp", "virtual stages need a pipeline.", "Use vpp 1, or pp above 1.")
-    elif s["vpp"] > 1 and not interleaves(model.layers, shapes.pp, shapes.vpp)[0]:
+    elif s["vpp"] > 1 and not interleaves(model, shapes.pp, shapes.vpp)[0]:
         fault("vpp", f"vpp {s['vpp']} x pp {s['pp']} does not cut {model.layers} layers evenly "
               "(one less at either end is possible).",
               "Choose vpp so that pp x vpp divides the layers, or the layers plus 2.")  # fmt: skip

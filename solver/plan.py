@@ -31,6 +31,8 @@ class Layout(Output):
     dp_replicate: int
     zero: int
     order: str = "tp-cp-ep-dp-pp"
+    stage_layers: tuple[int, ...] | None = None
+    """Layers of each stage where they are not spread evenly."""
 
     @property
     def axes(self) -> int:
@@ -53,7 +55,12 @@ class Batch(Output):
 
 
 class StageMemory(Output):
-    """Bytes on one GPU of a stage, by item, against what the card offers."""
+    """Bytes on one GPU of a stage, by item, against what the card offers.
+
+    ``oom_probability`` is the chance of running out by the profile's expected error of a peak;
+    None where no error was measured (the textbook account). ``host_bytes`` is what the GPU's rank
+    keeps in its node's memory.
+    """
 
     weights_bytes: float
     gradients_bytes: float
@@ -66,6 +73,13 @@ class StageMemory(Output):
     limit_bytes: float
     usable_bytes: float
     verdict: Verdict
+    oom_probability: float | None = None
+    host_bytes: float = 0.0
+
+    @property
+    def fill(self) -> float:
+        """Need over limit: the stage with the largest is the worst."""
+        return self.total_bytes / self.limit_bytes
 
 
 class Stage(Output):
@@ -116,7 +130,10 @@ class StepTime(Output):
 
 
 class Estimate(Output):
-    """Memory and time of one plan."""
+    """Memory and time of one plan.
+
+    ``host_bytes_per_node`` is what a node full of the stage that keeps most there must have.
+    """
 
     stages: tuple[Stage, ...]
     time: StepTime
@@ -126,6 +143,7 @@ class Estimate(Output):
     bubble_fraction: float
     communication_ratio: float
     communication_metric: Literal["exposed", "total"]
+    host_bytes_per_node: float = 0.0
 
 
 class Cost(Output):
@@ -136,6 +154,97 @@ class Cost(Output):
     gpu_hours: float
     usd: float | None
     usd_per_million_tokens: float | None
+
+
+class PlacedAxis(Output):
+    """The groups of an axis: their ranks, and the worst link that one of them talks over.
+
+    Attributes
+    ----------
+    axis
+        ``tp``, ``cp``, ``ep``, ``etp``, ``pp``, ``dp``; under HSDP ``dp_shard`` and
+        ``dp_replicate``; with experts ``edp``, the replicas of an expert.
+    ranks, groups
+        Members of a group, and groups.
+    stride
+        Distance between members: the first group is 0, stride, 2 stride …
+    level, bytes_per_s, latency_s
+        Innermost communication level that holds every group; per GPU and direction.
+    """
+
+    axis: str
+    ranks: int
+    groups: int
+    stride: int
+    level: str
+    bytes_per_s: float
+    latency_s: float
+
+
+class PlanPlacement(Output):
+    """Which rank runs where: node ranges and a rule, never an entry a rank.
+
+    Attributes
+    ----------
+    order
+        Axes, innermost first.
+    nodes
+        First and last of each run of nodes, in rank order.
+    rule
+        How ranks fall on the GPUs of these nodes.
+    axes
+        Axes above 1.
+    """
+
+    order: str
+    nodes: tuple[tuple[int, int], ...]
+    rule: str
+    axes: tuple[PlacedAxis, ...]
+
+
+class Options(Output):
+    """What every stage and rank of a plan does alike.
+
+    Attributes
+    ----------
+    precision
+        Recipe of the matrix products.
+    offload
+        What lives in the nodes' memory.
+    cp_comm
+        How context parallelism exchanges.
+    recompute_modules
+        What selective recomputation repeats; empty where the account does not say.
+    """
+
+    precision: str
+    offload: str
+    cp_comm: str
+    recompute_modules: tuple[str, ...]
+
+
+class Block(Output):
+    """Consecutive stages of a pipeline on one kind of node.
+
+    Attributes
+    ----------
+    gpu
+        GPU of the nodes.
+    first_stage, last_stage
+        Stages, from 0.
+    gpus, gpus_held, nodes
+        GPUs used and paid for, and their nodes.
+    usd_per_gpu_hour
+        Price, where one is known.
+    """
+
+    gpu: str
+    first_stage: int
+    last_stage: int
+    gpus: int
+    gpus_held: int
+    nodes: int
+    usd_per_gpu_hour: float | None
 
 
 class LimitCheck(Output):
@@ -153,7 +262,9 @@ class LimitCheck(Output):
 class Plan(Output):
     """A complete configuration with its estimate and the limits it keeps.
 
-    ``recompute`` is one kind, or ``first/middle/last`` where the stages differ.
+    ``recompute`` is one kind, or ``first/middle/last`` where the stages differ;
+    ``recomputed_layers`` of each stage are recomputed in full besides; ``blocks`` say which stages
+    run on which nodes where these are of several kinds, and then there is no single ``placement``.
     """
 
     rank: int
@@ -161,14 +272,63 @@ class Plan(Output):
     nodes: int
     gpus_held: int
     layout: Layout
+    placement: PlanPlacement | None
     axes: int
     batch: Batch
     recompute: str
+    options: Options
+    recomputed_layers: tuple[int, ...] | None = None
+    blocks: tuple[Block, ...] = ()
     estimate: Estimate
     cost: Cost
     limits: tuple[LimitCheck, ...]
     on_front: bool = False
     notes: tuple[str, ...] = ()
+
+
+class Relaxation(Output):
+    """The smallest change of one limit, the others as they are, that makes a plan appear.
+
+    Attributes
+    ----------
+    limit, field
+        Limit (or ``gpus``), and where the problem file says it.
+    have, to, unit
+        What it is, and what it must become; ``to`` is None where no value of it suffices.
+    text
+        Need against have.
+    command
+        Flag, or line of the problem file, to try.
+    layout
+        The plan that then appears.
+    """
+
+    limit: str
+    field: str
+    have: float
+    to: float | None
+    unit: str
+    text: str
+    command: str
+    layout: str
+
+
+class Infeasibility(Output):
+    """Why nothing fits.
+
+    Attributes
+    ----------
+    reasons
+        In words.
+    clashes
+        Minimal sets of limits: no plan keeps one of these sets, and each proper subset has a plan.
+    relaxations
+        What to change; one suffices.
+    """
+
+    reasons: tuple[str, ...]
+    clashes: tuple[tuple[str, ...], ...]
+    relaxations: tuple[Relaxation, ...]
 
 
 class Certificate(Output):
@@ -207,10 +367,11 @@ class Result(Output):
     """What ``solve`` returns: best plan first, then the next best different layouts.
 
     ``recommended`` is the rank of the simplest plan within the tolerance of the optimum;
-    ``fastest`` stands next to the cheapest plan; ``expected_error`` is the mean absolute error of
-    the step time of ``profile`` on runs it never saw; ``tolerance`` is the relative difference
-    below which plans count as equal; ``measured`` is False where no training run of this GPU was
-    ever fitted.
+    ``fastest`` stands next to the cheapest plan; ``refined`` is the best plan's layout with layers
+    and recomputed layers chosen stage by stage, where that is better; ``expected_error`` is the
+    mean absolute error of the step time of ``profile`` on runs it never saw; ``tolerance`` is the
+    relative difference below which plans count as equal; ``measured`` is False where no training
+    run of this GPU was ever fitted.
     """
 
     status: Status
@@ -218,6 +379,7 @@ class Result(Output):
     plans: tuple[Plan, ...]
     recommended: int | None
     fastest: Plan | None
+    refined: Plan | None = None
     front: tuple[Plan, ...]
     profile: str
     expected_error: float
@@ -225,5 +387,6 @@ class Result(Output):
     measured: bool
     gpu_counts_considered: tuple[int, ...]
     certificate: Certificate
+    infeasibility: Infeasibility | None = None
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

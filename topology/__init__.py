@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from .cluster import Cluster, NodeGroup
 from .collectives import (
-    bus_bandwidth,
     collective_seconds,
     hierarchical_all_reduce_seconds,
     ring_bytes_per_s,
 )
+from .curves import bus_bandwidth
 from .errors import InputError, Problem, ShardplanError, UnsupportedError
 from .hardware import Gpu, find_gpu, gpus
 from .levels import Level, levels, members_per_domain, spanned_level

@@ -28,6 +28,16 @@ class NodeGroup:
         Leaf to spine: down-link over up-link bandwidth; 1 = non-blocking.
     leaf_nodes
         Nodes below one leaf switch (or rail group); None = all nodes below one.
+    host_bytes
+        Memory of one node outside its GPUs; None where it is not known.
+    nics_per_node
+        Network adapters of a node, each with an even part of its bandwidth; None = one a GPU.
+    rails
+        Leaf switches that the adapters of a node are spread over, one after the other.
+    pcie_switch_gpus
+        GPUs behind one PCIe switch; 1 = each has a port of the host to itself.
+    pcie_uplink_bytes_per_s
+        Of such a switch to its host, bytes/s per direction; its GPUs share it.
     price_usd_per_gpu_hour, price_source, price_date
         Price, where it is from and its date; None and empty where no price was given.
     assumptions
@@ -42,10 +52,30 @@ class NodeGroup:
     inter_bytes_per_s: float
     oversubscription: float = 1.0
     leaf_nodes: int | None = None
+    host_bytes: float | None = None
+    nics_per_node: int | None = None
+    rails: int = 1
+    pcie_switch_gpus: int = 1
+    pcie_uplink_bytes_per_s: float = 0.0
     price_usd_per_gpu_hour: float | None = None
     price_source: str = ""
     price_date: str = ""
     assumptions: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def pcie_switches(self) -> int:
+        """Return the PCIe switches of a node that GPUs share; 0 where they share none."""
+        return self.gpus_per_node // self.pcie_switch_gpus if self.pcie_switch_gpus > 1 else 0
+
+    @property
+    def nics_at_switches(self) -> bool:
+        """Whether the adapters sit behind the PCIe switches: each switch has as many of them."""
+        return self.pcie_switches > 0 and self.nics % self.pcie_switches == 0
+
+    @property
+    def nics(self) -> int:
+        """Return the adapters of a node."""
+        return self.nics_per_node or self.gpus_per_node
 
     @property
     def gpus(self) -> int:

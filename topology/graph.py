@@ -18,8 +18,9 @@ from .levels import unit_group
 Vertex: TypeAlias = tuple[str, int, int]
 Link: TypeAlias = tuple[Vertex, Vertex, float, float]
 
-GPU, NVSWITCH, HOST, NIC, LEAF, SPINE = "gpu", "nvswitch", "host", "nic", "leaf", "spine"
-KINDS = (GPU, NVSWITCH, HOST, NIC, LEAF, SPINE)
+GPU, NVSWITCH, PCIE, HOST = "gpu", "nvswitch", "pcie", "host"
+NIC, LEAF, SPINE = "nic", "leaf", "spine"
+KINDS = (GPU, NVSWITCH, PCIE, HOST, NIC, LEAF, SPINE)
 
 # Seconds of one step between two neighbours, split over the edges of its path. NVLink: 1 µs a step,
 # the slope of measured all-gather start-up times over 1, 3, 7 steps (A100 10.8, 12.9, 17.0 µs; H100
@@ -27,6 +28,7 @@ KINDS = (GPU, NVSWITCH, HOST, NIC, LEAF, SPINE)
 # tuning tables; two H100 nodes on InfiniBand start an all-reduce in 35 µs against 18 in one.
 NVLINK_EDGE_S = 0.5e-6
 HOST_EDGE_S = 1.0e-6
+SWITCH_EDGE_S = HOST_EDGE_S / 2
 NIC_EDGE_S = 0.5e-6
 LEAF_EDGE_S = 1.0e-6
 SPINE_EDGE_S = 0.5e-6
@@ -35,31 +37,40 @@ SPINE_EDGE_S = 0.5e-6
 def _node_links(group: NodeGroup, g: int) -> Iterator[Link]:
     """Yield the links inside nodes and NVLink domains."""
     pcie, nvlink = group.gpu.pcie_bytes_per_s, group.nvlink_bytes_per_s
+    behind = group.pcie_switch_gpus
     for i in range(group.gpus):
-        yield (GPU, g, i), (HOST, g, i // group.gpus_per_node), pcie, HOST_EDGE_S
+        host = (HOST, g, i // group.gpus_per_node)
+        if behind == 1:
+            yield (GPU, g, i), host, pcie, HOST_EDGE_S
+        else:
+            yield (GPU, g, i), (PCIE, g, i // behind), pcie, SWITCH_EDGE_S
+            if i % behind == 0:
+                yield (PCIE, g, i // behind), host, group.pcie_uplink_bytes_per_s, SWITCH_EDGE_S
         if group.nvlink_domain > 1:
             yield (GPU, g, i), (NVSWITCH, g, i // group.nvlink_domain), nvlink, NVLINK_EDGE_S
 
 
-def _leaf_gpus(group: NodeGroup) -> int:
-    """Return the GPUs below one leaf."""
-    return (group.leaf_nodes or group.nodes) * group.gpus_per_node
-
-
 def _network_links(group: NodeGroup, g: int, *, spine: bool) -> Iterator[Link]:
-    """Yield the links from hosts to the network; a leaf stands for all rails of its nodes.
+    """Yield the links from hosts to the network.
 
-    An adapter sits behind the host's PCIe switches, so a GPU gets no more of the network than its
-    host link carries.
+    A GPU gets no more of the network than its host link carries. Adapters sit behind the PCIe
+    switches where each can have as many, else at the host. The adapters of a node go to the rails'
+    leaves one after the other.
     """
-    rate, per_leaf = group.inter_bytes_per_s, _leaf_gpus(group)
-    for i in range(group.gpus):
-        yield (HOST, g, i // group.gpus_per_node), (NIC, g, i), rate, NIC_EDGE_S
-        yield (NIC, g, i), (LEAF, g, i // per_leaf), rate, LEAF_EDGE_S
+    nics, rails, per_leaf = group.nics, group.rails, group.leaf_nodes or group.nodes
+    rate = group.inter_bytes_per_s * group.gpus_per_node / nics
+    for i in range(group.nodes * nics):
+        node = i // nics
+        leaf = node // per_leaf * rails + i % nics % rails
+        behind = (HOST, g, node)
+        if group.nics_at_switches:
+            behind = (PCIE, g, i * group.pcie_switches // nics)
+        yield behind, (NIC, g, i), rate, NIC_EDGE_S
+        yield (NIC, g, i), (LEAF, g, leaf), rate, LEAF_EDGE_S
     if spine:
-        for leaf in range(-(-group.gpus // per_leaf)):
-            up = per_leaf * rate / group.oversubscription
-            yield (LEAF, g, leaf), (SPINE, 0, 0), up, SPINE_EDGE_S
+        up = per_leaf * group.gpus_per_node * group.inter_bytes_per_s
+        for leaf in range(-(-group.nodes // per_leaf) * rails):
+            yield (LEAF, g, leaf), (SPINE, 0, 0), up / group.oversubscription / rails, SPINE_EDGE_S
 
 
 def build_graph(cluster: Cluster) -> nx.Graph[Vertex]:
@@ -68,7 +79,7 @@ def build_graph(cluster: Cluster) -> nx.Graph[Vertex]:
     Several groups meet at the spine. For drawing, exporting and checking; the planner itself works
     on `topology.levels`, whose graph does not grow with the cluster.
     """
-    leaves = sum(-(-group.gpus // _leaf_gpus(group)) for group in cluster.groups)
+    leaves = sum(-(-group.nodes // (group.leaf_nodes or group.nodes)) for group in cluster.groups)
     graph: nx.Graph[Vertex] = nx.Graph(name=cluster.name)
     for g, group in enumerate(cluster.groups):
         _add(graph, _node_links(group, g))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass
+from math import gcd
 from typing import TypeAlias
 
 import numpy as np
@@ -19,6 +20,9 @@ from .cluster import NodeGroup
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
+UNKNOWN = np.iinfo(np.int64).max
+"""GPUs in use where nobody says how many: more than any level holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
@@ -27,7 +31,8 @@ class Level:
     Attributes
     ----------
     name
-        ``nvlink``, ``pcie`` (a node without NVLink between all its GPUs), ``leaf`` or ``spine``.
+        ``nvlink``, ``switch`` (one PCIe switch), ``pcie`` (a node without NVLink between all its
+        GPUs), ``leaf`` or ``spine``.
     gpus
         Most GPUs that communicate within the level.
     bytes_per_s
@@ -56,6 +61,7 @@ def levels(group: NodeGroup) -> tuple[Level, ...]:
     leaf = min(group.gpus, (group.leaf_nodes or group.nodes) * group.gpus_per_node)
     sizes = {
         "nvlink": min(group.nvlink_domain, group.gpus),
+        "switch": group.pcie_switch_gpus,
         "pcie": group.gpus_per_node,
         "leaf": leaf,
         "spine": group.gpus,
@@ -75,25 +81,41 @@ def unit_group(group: NodeGroup) -> NodeGroup:
     domain, per_node = group.nvlink_domain, group.gpus_per_node
     leaf_nodes = group.leaf_nodes or group.nodes
     leaves = min(2, -(-group.nodes // leaf_nodes))
+    inside = _twice(min(domain, per_node), group.pcie_switch_gpus, per_node)
+    in_domain, switch = inside[min(domain, per_node)], inside[group.pcie_switch_gpus]
     if domain <= per_node:
-        in_domain = min(2, domain)
-        per_node = in_domain * min(2, per_node // domain)
         per_leaf = min(2, leaf_nodes)
     else:
         trays = min(2, domain // per_node)
-        per_node = min(2, per_node)
-        in_domain = trays * per_node
+        in_domain = trays * inside[per_node]
         # A rack whose trays hang on several leaves counts as one leaf: NVLink joins them anyway.
         per_leaf = trays * min(2, -(-leaf_nodes * group.gpus_per_node // domain))
         leaves = min(2, -(-group.gpus // max(domain, leaf_nodes * group.gpus_per_node)))
+    per_node = inside[per_node]
+    nics = max(per_node * group.nics // group.gpus_per_node, 1)
+    if switch > 1:
+        nics = per_node // switch if group.nics_at_switches else 1
     return dataclasses.replace(
         group,
         nodes=per_leaf * leaves,
         gpus_per_node=per_node,
         nvlink_domain=in_domain,
         leaf_nodes=per_leaf,
+        nics_per_node=nics,
+        rails=gcd(group.rails, nics),
+        pcie_switch_gpus=switch,
+        pcie_uplink_bytes_per_s=group.pcie_uplink_bytes_per_s * switch / group.pcie_switch_gpus,
         assumptions=(),
     )
+
+
+def _twice(*sizes: int) -> dict[int, int]:
+    """Return sizes nested like these, each at most twice the one inside it."""
+    found, inside, small = {1: 1}, 1, 1
+    for size in sorted(sizes):
+        small *= min(2, size // inside)
+        found[size], inside = small, size
+    return found
 
 
 @functools.lru_cache(maxsize=512)
@@ -107,16 +129,19 @@ def _rates(unit: NodeGroup) -> dict[str, tuple[float, float]]:
 
     whole = g.unit_graph(unit)
     node_part = max(unit.nvlink_domain, 1)
+    host_part = max(node_part, unit.pcie_switch_gpus)
     leaf_part = max(node_part, unit.gpus_per_node)
     spine_part = (unit.leaf_nodes or unit.nodes) * unit.gpus_per_node
     scopes = {
         "nvlink": (1, (g.GPU, g.NVSWITCH)),
-        "pcie": (node_part, (g.GPU, g.NVSWITCH, g.HOST)),
-        "leaf": (leaf_part, (g.GPU, g.NVSWITCH, g.HOST, g.NIC, g.LEAF)),
+        "switch": (node_part, (g.GPU, g.NVSWITCH, g.PCIE)),
+        "pcie": (host_part, (g.GPU, g.NVSWITCH, g.PCIE, g.HOST)),
+        "leaf": (leaf_part, (g.GPU, g.NVSWITCH, g.PCIE, g.HOST, g.NIC, g.LEAF)),
         "spine": (spine_part, g.KINDS),
     }
     ends = {
         "nvlink": unit.nvlink_domain,
+        "switch": unit.pcie_switch_gpus,
         "pcie": unit.gpus_per_node,
         "leaf": spine_part,
         "spine": unit.gpus,
@@ -135,35 +160,45 @@ _FIELD = {"nvlink": "intra", "leaf": "inter", "spine": "inter"}
 
 def _source(group: NodeGroup, name: str) -> str:
     """Return where a level's bandwidth is from: an assumption's source, or ``given``."""
-    if name == "pcie":
+    if name in ("pcie", "switch"):
         return group.gpu.sources.get("pcie_bytes_per_s", "")
     field = _FIELD[name]
     return next((source for key, _, source in group.assumptions if key == field), "given")
 
 
-def spanned_level(group: NodeGroup, ranks: npt.ArrayLike, stride: npt.ArrayLike) -> Ints:
+def spanned_level(
+    group: NodeGroup, ranks: npt.ArrayLike, stride: npt.ArrayLike, used: npt.ArrayLike = UNKNOWN
+) -> Ints:
     """Return the index of the innermost level that holds communication groups of this form.
 
     A group has ``ranks`` members ``stride`` apart; groups of the form tile the cluster from rank 0
     (offsets 0 to stride - 1 within blocks of ranks × stride). The answer is for the worst placed
-    one, so a group of 6 spans two nodes of 8 as soon as there is a second node. Arrays broadcast.
+    one, so a group of 6 spans two nodes of 8 as soon as there is a second node; where no more GPUs
+    than a level holds are ``used``, that level holds every group. Arrays broadcast.
     """
     ranks, stride = np.asarray(ranks, np.int64), np.asarray(stride, np.int64)
+    used = np.asarray(used, np.int64)
     block = ranks * stride
     held = levels(group)
-    result = np.full(block.shape, len(held) - 1, np.int64)
+    result = np.full(np.broadcast_shapes(block.shape, used.shape), len(held) - 1, np.int64)
     for index in range(len(held) - 2, -1, -1):
         fits = (block <= held[index].gpus) & (held[index].gpus % block == 0)
+        fits = fits | (used <= held[index].gpus)
         result = np.where(fits | (ranks == 1), index, result)
     return np.asarray(np.where(ranks == 1, 0, result), np.int64)
 
 
-def members_per_domain(ranks: npt.ArrayLike, stride: npt.ArrayLike, domain: npt.ArrayLike) -> Ints:
+def members_per_domain(
+    ranks: npt.ArrayLike,
+    stride: npt.ArrayLike,
+    domain: npt.ArrayLike,
+    used: npt.ArrayLike = UNKNOWN,
+) -> Ints:
     """Return how many members of a communication group share one domain of ``domain`` GPUs.
 
-    Groups as in `spanned_level`; where the members fall unevenly it is the fewest in any domain
-    that a group touches, as the domain with the fewest network links sets the pace. Arrays
-    broadcast.
+    Groups and ``used`` as in `spanned_level`; where the members fall unevenly it is the fewest in
+    any domain that a group touches, as the domain with the fewest network links sets the pace.
+    Arrays broadcast.
 
     Notes
     -----
@@ -174,4 +209,5 @@ def members_per_domain(ranks: npt.ArrayLike, stride: npt.ArrayLike, domain: npt.
     ranks, stride = np.asarray(ranks, np.int64), np.asarray(stride, np.int64)
     domain = np.asarray(domain, np.int64)
     slots = np.where(domain % stride == 0, domain // stride, 1)
-    return np.asarray(np.gcd(ranks, np.maximum(slots, 1)), np.int64)
+    fewest = np.gcd(ranks, np.maximum(slots, 1))
+    return np.asarray(np.where(np.asarray(used, np.int64) <= domain, ranks, fewest), np.int64)

@@ -20,7 +20,12 @@ from .levels import Level, levels
 
 AXES = ("tp", "cp", "ep", "dp", "pp")
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
-"""Default of Megatron-LM; ``tp-cp-ep-pp-dp`` is its other usual one."""
+"""Default of Megatron-LM: stages are far apart, replicas of a stage close together."""
+STAGES_INSIDE = "tp-cp-ep-pp-dp"
+"""Its other usual one (``--use-tp-pp-dp-mapping``): the stages of a replica are close together."""
+ORDERS = (MEGATRON_ORDER, STAGES_INSIDE)
+"""Orders that the planner chooses from. TP, CP and EP wait for each other in every layer and stay
+innermost; what is open is which of DP and PP goes further out."""
 _EXPERT = {"etp": "tp", "ep": "ep", "edp": "dp"}
 """Axes of expert layers, and the place that each has in the order."""
 
@@ -206,6 +211,17 @@ def rankfile(placement: Placement, hosts: Sequence[str]) -> str:
     """
     places = enumerate(_places(placement, hosts))
     return "".join(f"rank {rank}={host} slot={slot}\n" for rank, (host, slot) in places)
+
+
+def node_order(placement: Placement, hosts: Sequence[str]) -> str:
+    """Write the hosts in rank order, one a line: line n runs ``torchrun --node-rank n``.
+
+    Raises
+    ------
+    ValueError
+        Where there are fewer host names than nodes.
+    """
+    return "".join(f"{host}\n" for host in dict.fromkeys(h for h, _ in _places(placement, hosts)))
 
 
 def _places(placement: Placement, hosts: Sequence[str]) -> list[tuple[str, int]]:

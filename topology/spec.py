@@ -11,7 +11,14 @@ import math
 import re
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from .build import build_group, check_domain, node_count
 from .catalogue import shorthand as system_shorthand
@@ -26,6 +33,18 @@ MOST_NODES = 200_000
 MOST_GPUS_PER_NODE = 1024
 MOST_GPUS = 1_000_000
 MOST_OVERSUBSCRIPTION = 100.0
+
+# Fields that count something, how a message calls it, and the largest number.
+COUNTS = {
+    "nodes": ("nodes", MOST_NODES),
+    "gpus": ("GPUs", MOST_GPUS),
+    "gpus_per_node": ("GPUs per node", MOST_GPUS_PER_NODE),
+    "nvlink_domain": ("GPUs in an NVLink domain", MOST_GPUS),
+    "leaf_nodes": ("nodes below a leaf", MOST_NODES),
+    "nics_per_node": ("adapters of a node", MOST_GPUS_PER_NODE),
+    "rails": ("rails", MOST_GPUS_PER_NODE),
+    "pcie_switch_gpus": ("GPUs behind a PCIe switch", MOST_GPUS_PER_NODE),
+}
 
 _SHORTHAND = re.compile(
     r"\s*(?:([0-9]{1,9})\s*[xX×]\s*)?([0-9]{1,9})\s*[xX×]\s*([A-Za-z].{0,60}?)\s*"
@@ -102,8 +121,16 @@ class GroupSpec(BaseModel):
         Leaf to spine, 1 to 100; default 1 (non-blocking).
     leaf_nodes
         Nodes below one leaf switch; default: all.
+    nics_per_node
+        Network adapters of a node; default: one a GPU.
+    rails
+        Leaf switches that the adapters of a node are spread over; default 1.
+    pcie_switch_gpus
+        GPUs behind one PCIe switch, whose up-link they share; default 1.
     usable_memory
         What the driver shows, e.g. ``81559MiB``; default: the GPU's known figure.
+    host_memory
+        Memory of one node outside its GPUs, e.g. ``2TB``; not limited where left out.
     price
         USD per GPU-hour, `Price`, or ``catalogue`` for a system's listed price; no default.
     """
@@ -120,7 +147,11 @@ class GroupSpec(BaseModel):
     nvlink_domain: int | None = None
     oversubscription: float = 1.0
     leaf_nodes: int | None = None
+    nics_per_node: int | None = None
+    rails: int | None = None
+    pcie_switch_gpus: int | None = None
     usable_memory: int | None = None
+    host_memory: int | None = None
     price: Price | None = None
 
     @model_validator(mode="before")
@@ -133,30 +164,11 @@ class GroupSpec(BaseModel):
     def _known_gpu(cls, value: Any) -> str:
         return find_gpu(value).id
 
-    @field_validator("nodes", mode="before")
+    @field_validator(*COUNTS, mode="before")
     @classmethod
-    def _node_count(cls, value: Any) -> int | None:
-        return None if value is None else whole(value, "nodes", 1, MOST_NODES)
-
-    @field_validator("gpus", mode="before")
-    @classmethod
-    def _gpu_count(cls, value: Any) -> int | None:
-        return None if value is None else whole(value, "GPUs", 1, MOST_GPUS)
-
-    @field_validator("gpus_per_node", mode="before")
-    @classmethod
-    def _per_node(cls, value: Any) -> int | None:
-        return None if value is None else whole(value, "GPUs per node", 1, MOST_GPUS_PER_NODE)
-
-    @field_validator("nvlink_domain", mode="before")
-    @classmethod
-    def _domain(cls, value: Any) -> int | None:
-        return None if value is None else whole(value, "GPUs in an NVLink domain", 1, MOST_GPUS)
-
-    @field_validator("leaf_nodes", mode="before")
-    @classmethod
-    def _leaf(cls, value: Any) -> int | None:
-        return None if value is None else whole(value, "nodes below a leaf", 1, MOST_NODES)
+    def _count(cls, value: Any, info: ValidationInfo) -> int | None:
+        what, most = COUNTS[str(info.field_name)]
+        return None if value is None else whole(value, what, 1, most)
 
     @field_validator("intra", mode="before")
     @classmethod
@@ -168,7 +180,7 @@ class GroupSpec(BaseModel):
     def _inter(cls, value: Any) -> tuple[str, float] | None:
         return None if value is None else inter_rate(value)
 
-    @field_validator("usable_memory", mode="before")
+    @field_validator("usable_memory", "host_memory", mode="before")
     @classmethod
     def _usable(cls, value: Any) -> int | None:
         return None if value is None else parse_bytes(value)
@@ -200,6 +212,14 @@ class GroupSpec(BaseModel):
         check_domain(self.nvlink_domain, per_node, nodes * per_node)
         if self.leaf_nodes is not None and self.leaf_nodes > nodes:
             msg = f"leaf_nodes {self.leaf_nodes:,} exceeds the {nodes:,} nodes; leave it out."
+            raise ValueError(msg)
+        adapters = self.nics_per_node or per_node
+        if adapters % (self.rails or 1):
+            msg = f"rails {self.rails} do not divide a node's {adapters} adapters; write a divisor."
+            raise ValueError(msg)
+        switch, domain = self.pcie_switch_gpus or 1, self.nvlink_domain or 1
+        if per_node % switch or (domain < per_node and max(switch, domain) % min(switch, domain)):
+            msg = f"pcie_switch_gpus {switch} cuts through nodes of {per_node} or NVLink domains."
             raise ValueError(msg)
         # Four times leaves room for a memory variant, not for a slip between MiB and GiB.
         if self.usable_memory is not None and not (

@@ -12,6 +12,10 @@ class Degrees(Protocol):
     """Degrees of N shapes, arrays of shape (N,); see ``solver.cost.shapes``."""
 
     @property
+    def gpus(self) -> IntArray:
+        """GPUs used."""
+
+    @property
     def tp(self) -> IntArray:
         """Tensor-parallel degree."""
 
@@ -46,8 +50,8 @@ class Traffic:
 
     Attributes
     ----------
-    ranks, stride
-        Members of a group, and the distance between neighbours in rank order.
+    ranks, stride, used
+        Members of a group, the distance between neighbours in rank order, and all ranks there are.
     ring_bytes
         Full buffer of a ring collective (gathered or reduced), per call.
     calls
@@ -60,6 +64,7 @@ class Traffic:
 
     ranks: IntArray
     stride: IntArray
+    used: IntArray
     ring_bytes: FloatArray
     calls: FloatArray
     inside_bytes: FloatArray

@@ -6,7 +6,7 @@ import numpy as np
 
 from topology.levels import members_per_domain
 
-from ..degrees import divisors
+from ..degrees import IntArray, divisors
 from ..job.job import Job
 from ..job.transformer import Transformer
 from .base import Degrees, Traffic
@@ -20,6 +20,19 @@ def degrees(transformer: Transformer) -> tuple[int, ...]:
     return (1,) if transformer.moe is None else divisors(transformer.moe.experts)
 
 
+def slices(transformer: Transformer, tp: IntArray) -> tuple[IntArray, ...]:
+    """Return the legal expert-tensor degrees for each TP: whole experts, or sliced over TP ranks.
+
+    As Megatron-LM's ``--expert-tensor-parallel-size``, which is TP unless given. An entry of 0 is
+    no degree of its own.
+    """
+    moe = transformer.moe
+    whole = np.ones_like(tp)
+    if moe is None:
+        return (whole,)
+    return whole, np.where((tp > 1) & (moe.ffn % tp == 0), tp, 0)
+
+
 def traffic(job: Job, cores: Degrees, domain: int, *, once: bool) -> Traffic:
     """Return the traffic of one mixture layer: dispatch and combine, tokens × hidden × 2 B each.
 
@@ -31,7 +44,7 @@ def traffic(job: Job, cores: Degrees, domain: int, *, once: bool) -> Traffic:
     moe = model.moe
     top_k = moe.top_k if moe is not None else 0
     tokens = cores.micro_batch * job.seq_len / cores.cp / cores.tp
-    together = members_per_domain(cores.ep, cores.etp, domain)
+    together = members_per_domain(cores.ep, cores.etp, domain, cores.gpus)
     domains = np.maximum(cores.ep / together, 1.0)
     if once:
         reached = cores.ep * (1 - (1 - 1 / cores.ep) ** top_k)
@@ -40,12 +53,14 @@ def traffic(job: Job, cores: Degrees, domain: int, *, once: bool) -> Traffic:
         reached = top_k * np.ones(len(tokens))
         remote = top_k * (1 - 1 / domains)
     share_away = 1 - 1 / cores.ep
-    payload = 2.0 * 2.0 * tokens * model.hidden
+    # The exchange is as slow as the rank that receives most.
+    payload = 2.0 * 2.0 * tokens * model.hidden * job.routed
     active = cores.ep > 1
     none = np.zeros(len(tokens))
     return Traffic(
         ranks=cores.ep,
         stride=cores.etp,
+        used=cores.gpus,
         ring_bytes=none,
         calls=none,
         inside_bytes=np.where(active, payload * reached * share_away, 0.0),
@@ -67,6 +82,7 @@ def sliced_traffic(job: Job, cores: Degrees) -> Traffic:
     return Traffic(
         ranks=cores.etp,
         stride=np.ones_like(cores.etp),
+        used=cores.gpus,
         ring_bytes=2.0 * rows * job.transformer.hidden,
         calls=np.where(cores.etp > 1, 2.0, 0.0),
         inside_bytes=none,

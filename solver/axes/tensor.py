@@ -46,6 +46,7 @@ def traffic(job: Job, cores: Degrees, blocks: int) -> Traffic:
     return Traffic(
         ranks=cores.tp,
         stride=np.ones_like(cores.tp),
+        used=cores.gpus,
         ring_bytes=2.0 * tokens * job.transformer.hidden,
         calls=calls,
         inside_bytes=none,

@@ -11,21 +11,29 @@ from topology.cluster import NodeGroup
 
 from ..axes import context, expert, tensor
 from ..degrees import distinct
-from ..job.job import RECOMPUTE, Job, Limits, Recompute, Search
+from ..job.job import OFFLOADS, RECOMPUTE, Job, Limits, Recompute, Search
 from ..plan import Estimate
 from .communication import neighbour_seconds
 from .data_parallel import DataTraffic, Passes, data_traffic
 from .frozen import layers_with_backward
 from .layer import LayerTimes, Part, layer_times
 from .machine import Machine
-from .memory.peak import MemoryItems, least_bytes, memory_items
+from .memory.items import MemoryItems
+from .memory.offload import (
+    ACTIVATIONS_MOVE,
+    OPTIMIZER_MOVES,
+    host_traffic,
+    moved_activations,
+    update_seconds,
+)
+from .memory.peak import least_bytes, memory_items
 from .memory.states import weights_of
 from .parameters import Held, trained
 from .profile import Profile
 from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
-from .stages import RECOMPUTE_CLASS, Stages, split
+from .stages import FIRST, HEAVY, RECOMPUTE_CLASS, Stages, fullest_stage, split
 from .tables import Choice, Seconds, Tables, evaluate, round_up
 from .ticks import FloatArray, IntArray, capacity_mebibytes, grains, mebibytes
 
@@ -119,6 +127,15 @@ class Calibrated:
         self.machine = Machine(group, profile)
         self.kinds: tuple[Recompute, ...] = tuple(k for k in RECOMPUTE if k in search.recompute)
         self.usable_bytes = float(group.gpu.usable_bytes)
+        self.offload = OFFLOADS.index(search.offload)
+        node = group.host_bytes
+        self.host_bytes = None if node is None else node / group.gpus_per_node
+        """A GPU's share of its node's memory; None where that is not known."""
+
+    @property
+    def places(self) -> bool:
+        """Each axis runs over the level that its groups span in the shape's order."""
+        return True
 
     def on(self, group: NodeGroup) -> Calibrated:
         """Return the same account on another node group."""
@@ -133,7 +150,10 @@ class Calibrated:
 
     def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
         """Layer times of the distinct cores, and which core each shape has."""
-        first, core = distinct(shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch)
+        used = self.machine.level_in_use(shapes.gpus)
+        first, core = distinct(
+            shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch, used
+        )
         return layer_times(self.job, self.machine, shapes.take(first)), core
 
     def slowdown(self, shapes: Shapes) -> FloatArray:
@@ -177,6 +197,8 @@ class Calibrated:
         added = {"none": 0.0 * repeated, "selective": selective, "full": repeated}
         repeats = np.array([float(kind == "full") for kind in kinds])
         axes = AXES if self.profile.software.sequence_parallel else REDUCED
+        if self.profile.software.cp_comm == "all_to_all":
+            axes = {**axes, "cp": context.BACKWARD_HEADS}
         exposed, total = (
             {
                 axis: passes * summed(axis, which)[..., None]
@@ -220,8 +242,9 @@ class Calibrated:
         whole = (parameters.dense + parameters.expert)[:, :, None]
         moved = stack.optimizer_bytes * owned + stack.parameter_update_bytes * whole
         seconds = moved / self.machine.hbm_bytes_per_s
-        if self.profile.software.offloaded_optimizer:
-            seconds = seconds + stack.offloaded_parameter_s * owned
+        if self.profile.software.offloaded_optimizer or self.offload >= OPTIMIZER_MOVES:
+            link = self.group.gpu.pcie_bytes_per_s
+            seconds = seconds + owned * update_seconds(self.job, link, stack.offloaded_parameter_s)
         return np.asarray(seconds * self.slowdown(shapes)[:, None, None])
 
     def fill(self, shapes: Shapes) -> IntArray:
@@ -235,11 +258,13 @@ class Calibrated:
 
     # -- the faces of a cost model ---------------------------------------------------------------
 
-    def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
+    def bounds(self, shapes: Shapes, balanced: bool = False) -> tuple[IntArray, IntArray]:
         """Bound step and memory from below: no data-parallel traffic, best sharding, least kind.
 
         Every term left out is at least zero, every term kept is at its least over the choices, and
-        rounding is upwards on both sides, so the bound is admissible.
+        rounding is upwards on both sides, so the bound is admissible. ``balanced`` bounds every
+        way to spread the layers over plain stages: the slowest stage takes at least the mean, and
+        some stage holds at least the mean number of layers.
         """
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         # The kinds are in order of time: the first repeats least.
@@ -251,11 +276,29 @@ class Calibrated:
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
         parameters = trained(self.job, shapes, stages)
-        tail = self._update(parameters, shapes, spread)[..., 0]
-        tail = tail + self.step_overhead(shapes)[:, None]
-        step = step_ticks(pace, share, grains(np.where(stages.count > 0, tail, 0.0)))
-        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds)
-        return step, mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
+        update = self._update(parameters, shapes, spread)[..., 0]
+        tail = grains(np.where(stages.count > 0, update + self.step_overhead(shapes)[:, None], 0.0))
+        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds, self.offload)
+        memory = mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
+        if balanced:
+            plain = (shapes.vpp == 1)[:, None]
+            mean = (base * stages.count).sum(axis=-1, keepdims=True) / shapes.pp[:, None]
+            level, _ = pipeline_grains(
+                mean, np.ones_like(stages.count[:, :1]), self.fill(shapes)[column],
+                shapes.microbatches[column],
+            )  # fmt: skip
+            overhead = grains(self.step_overhead(shapes))[:, None]
+            pace, tail = np.where(plain, level - 1, pace), np.where(plain, overhead, tail)
+            share = np.where(plain, np.maximum(share - shapes.pp[:, None], 0), share)
+            memory = np.where(shapes.vpp == 1, self._least_of_any_stage(shapes), memory)
+        return step_ticks(pace, share, tail), memory
+
+    def _least_of_any_stage(self, shapes: Shapes) -> IntArray:
+        """Bound the memory of the stage with most layers, wherever it is, MiB; shape (N,)."""
+        stages = fullest_stage(self.job.transformer, shapes.pp)
+        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds, self.offload)
+        alone = shapes.pp == 1
+        return mebibytes(np.where(alone, need[:, FIRST], need[:, [FIRST, HEAVY]].min(axis=-1)))
 
     def priced(
         self, shapes: Shapes, stages: Stages, columns: Shardings
@@ -289,7 +332,7 @@ class Calibrated:
         seconds = Seconds(
             figures.microbatch,
             figures.tail,
-            figures.items.total(),
+            figures.items.need(self.host_bytes),
             figures.sent(self.limits.comm_metric, (row, busiest)),
             shapes.microbatches * compute[row, busiest],
             busiest,
@@ -306,9 +349,26 @@ class Calibrated:
     def figures(self, shapes: Shapes, stages: Stages, columns: Shardings) -> Figures:
         """Price every stage class, recomputation and sharding, before rounding."""
         times, traffic, update = self.priced(shapes, stages, columns)
+        times = self._with_host(times, shapes, stages)
         tail = self.tail(shapes, traffic, update)
-        items = memory_items(self.job, self.profile, shapes, stages, columns, self.kinds)
+        items = memory_items(
+            self.job, self.profile, shapes, stages, columns, self.kinds, self.offload
+        )
         return Figures(shapes, times, traffic, update, tail, items)
+
+    def _with_host(self, times: StageTimes, shapes: Shapes, stages: Stages) -> StageTimes:
+        """Add what copies of activations to the host and back take."""
+        if self.offload < ACTIVATIONS_MOVE:
+            return times
+        moved = moved_activations(self.job, self.profile, shapes, stages, self.kinds)
+        forward = times.forward[..., None]
+        backward = times.backward[..., None] + times.recompute
+        host = host_traffic(moved, self.group.gpu.pcie_bytes_per_s, forward, backward)
+        exposed, total = (
+            {**times.exposed, "host": host.exposed},
+            {**times.total, "host": host.total},
+        )
+        return replace(times, exposed=exposed, total=total)
 
     def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
         """Itemise one complete choice."""

@@ -113,27 +113,40 @@ class _Pricing:
         self.shardings, self.weights, self.trained = shardings, weights, weights.trained
         self.layers = stages.layers[:, :, None, None]
         self.dense_ranks, self.expert_ranks = shard_ranks(shapes, shardings)
+        self._spread()
 
-    def _bandwidth(
-        self, ranks: FloatArray, stride: FloatArray | IntArray, fabric: float, link: float
-    ) -> FloatArray:
-        flat = (ranks.astype(np.int64).ravel(), np.broadcast_to(stride, ranks.shape).ravel())
-        rate = self.machine.bytes_per_s(flat[0], flat[1].astype(np.int64), fabric=fabric, link=link)
-        return np.asarray(rate.reshape(ranks.shape)[:, None, None, :])
+    def _spread(self) -> None:
+        """Find how far the groups reach.
+
+        Where stages lie between replicas, a dense group is blocks of CP ranks far apart.
+        """
+        shapes, used = self.shapes, self.shapes.gpus[:, None]
+        split = ((shapes.order > 0) & (shapes.pp > 1))[:, None]
+        stride, apart = shapes.tp[:, None], (shapes.ep * shapes.etp)[:, None]
+        ranks, experts = self.dense_ranks.astype(np.int64), self.expert_ranks.astype(np.int64)
+        if split.any():
+            block = np.where(split, shapes.cp[:, None], 1)
+            inner = (block, stride)
+            stride = np.where(split, shapes.replica_stride[:, None], stride)
+            apart = np.where(split, apart * shapes.pp[:, None], apart)
+            ranks = np.maximum(ranks // block, 1)
+            self.dense_reach = self.machine.reach(ranks, stride, used, inner)
+        else:
+            self.dense_reach = self.machine.reach(ranks, stride, used)
+        self.expert_reach = self.machine.reach(experts, apart, used)
+        self.replica_reach = self.machine.reach(self.shardings.replicas, stride * ranks, used)
 
     def _seconds(
         self, dense: FloatArray, expert: FloatArray, fabric: float, link: float
     ) -> FloatArray:
         """Ring time of (n - 1)/n of the bytes, both kinds one after the other."""
-        stride = self.shapes.tp[:, None]
-        apart = (self.shapes.ep * self.shapes.etp)[:, None]
         total = np.zeros(1)
-        for volume, ranks, step in (
-            (dense, self.dense_ranks, stride),
-            (expert, self.expert_ranks, apart),
+        for volume, ranks, reach in (
+            (dense, self.dense_ranks, self.dense_reach),
+            (expert, self.expert_ranks, self.expert_reach),
         ):
-            share = ((ranks - 1) / ranks)[:, None, None, :]
-            total = total + volume[..., None] * share / self._bandwidth(ranks, step, fabric, link)
+            rate = self.machine.bytes_per_s(reach, fabric=fabric, link=link)
+            total = total + volume[..., None] * ((ranks - 1) / ranks / rate)[:, None, None, :]
         return np.asarray(total)
 
     def _volumes(self, byte_width: float) -> tuple[FloatArray, FloatArray]:
@@ -162,10 +175,7 @@ class _Pricing:
         A collective a layer: base + hop · ranks (fitted on fully sharded runs).
         """
         stack = self.machine.profile.stack
-        ranks = self.dense_ranks
-        one = np.broadcast_to(self.shapes.tp[:, None], ranks.shape).ravel()
-        leaves = self.machine.leaves_domain(ranks.astype(np.int64).ravel(), one)
-        hops = ranks * leaves.reshape(ranks.shape)
+        hops = self.dense_ranks * (self.dense_reach.level > 0)
         start = stack.fsdp_latency_s + stack.hop_latency_s * hops
         return np.asarray(self.layers * start[:, None, None, :])
 
@@ -193,10 +203,10 @@ class _Pricing:
             self.trained.dense[:, :, None] / self.dense_ranks[:, None, :]
             + self.trained.expert[:, :, None] / self.expert_ranks[:, None, :]
         )
-        stride = self.shapes.tp[:, None] * self.dense_ranks
-        rate = self._bandwidth(replicas, stride, self.machine.profile.stack.fabric_efficiency, 1.0)
+        fabric = self.machine.profile.stack.fabric_efficiency
+        rate = self.machine.bytes_per_s(self.replica_reach, fabric=fabric)
         share = 2 * (replicas - 1) / replicas
-        return np.asarray(width * (owned * share[:, None, :])[:, :, None, :] / rate)
+        return np.asarray(width * (owned * (share / rate)[:, None, :])[:, :, None, :])
 
     def vocabulary_share(self) -> FloatArray:
         """Share of a stage's parameters in embedding and head, whose traffic nothing hides."""

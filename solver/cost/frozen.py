@@ -27,7 +27,8 @@ class LayerCounts:
 def layers_with_backward(job: Job, shapes: Shapes, stages: Stages) -> LayerCounts:
     """Return the layers of each stage that have a backward pass: all but the frozen first ones.
 
-    Stages of a class count as its last one, which holds the fewest frozen layers.
+    Stages of a class count as its last one, which holds the fewest frozen layers, and a stage that
+    is priced without those before it as one without any: both err on the side of more.
     """
     first = 0 if job.finetune is None else job.finetune.frozen_layers
     if not first:
@@ -36,7 +37,9 @@ def layers_with_backward(job: Job, shapes: Shapes, stages: Stages) -> LayerCount
     frozen = np.where(
         interleaved, _interleaved(first, shapes, stages), first - _starts(job.transformer, stages)
     )
-    frozen = np.clip(frozen, 0, stages.layers)
+    # Where a row holds one stage alone, what lies before it is not known: none of it is frozen.
+    known = (stages.count[:, FIRST] > 0)[:, None]
+    frozen = np.clip(np.where(known, frozen, 0), 0, stages.layers)
     moe = job.transformer.moe
     if moe is None:
         return LayerCounts(stages.dense_layers - frozen, stages.moe_layers)

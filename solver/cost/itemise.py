@@ -12,7 +12,7 @@ from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
 from .schedule import bubble_fraction
 from .stages import Stages
 from .ticks import GRAIN_S, MIB, TICK_S, BoolArray, FloatArray, IntArray, grains
-from .verdict import CLASS_NAMES, verdict
+from .verdict import CLASS_NAMES, oom_probability, verdict
 
 if TYPE_CHECKING:
     from .calibrated import Calibrated, Figures
@@ -69,17 +69,26 @@ class Slot:
 def itemise(slots: Sequence[Slot], totals: Totals) -> Estimate:
     """Build the estimate of a plan from its stages, in the order of the pipeline."""
     stages = tuple(_stage(slot) for slot in slots)
-    worst = max(range(len(stages)), key=lambda i: stages[i].memory.total_bytes)
+    worst = max(range(len(stages)), key=lambda i: stages[i].memory.fill)
     shapes = slots[0].figures.shapes.take(np.array([slots[0].entry[0]]))
     return Estimate(
         stages=stages,
-        time=_step_time(max(slots, key=lambda slot: slot.microbatch_s), totals),
+        time=_step_time(max(slots, key=lambda slot: slot.microbatch_s), totals, _peak(slots)),
         peak_bytes=stages[worst].memory.total_bytes,
         worst_stage=stages[worst].index,
         verdict=stages[worst].memory.verdict,
         bubble_fraction=float(bubble_fraction(shapes.pp, shapes.vpp, shapes.microbatches)[0]),
         communication_ratio=totals.sent / totals.compute,
         communication_metric=slots[0].model.limits.comm_metric,
+        host_bytes_per_node=_host(slots, stages, int(shapes.gpus[0])),
+    )
+
+
+def _host(slots: Sequence[Slot], stages: Sequence[Stage], gpus: int) -> float:
+    """Return what the fullest node keeps outside its GPUs."""
+    return max(
+        stage.memory.host_bytes * min(slot.model.group.gpus_per_node, gpus)
+        for slot, stage in zip(slots, stages, strict=True)
     )
 
 
@@ -98,6 +107,7 @@ def _stage(slot: Slot) -> Stage:
     stages, model, items = slot.stages, slot.model, slot.figures.items
     parts = {f"{name}_bytes": slot.pick(getattr(items, name)) for name in _ITEM_NAMES}
     total, limit = sum(parts.values()), float(model.capacity_mib * MIB)
+    reclaimable = slot.pick(items.reclaimable)
     return Stage(
         name=CLASS_NAMES[slot.entry[1]],
         index=int(slot.of(stages.index)),
@@ -117,17 +127,25 @@ def _stage(slot: Slot) -> Stage:
             total_bytes=total,
             limit_bytes=limit,
             usable_bytes=model.usable_bytes,
-            verdict=verdict(
-                np.ceil(total / MIB) * MIB,
-                limit,
-                model.usable_bytes,
-                slot.pick(items.reclaimable),
+            verdict=verdict(np.ceil(total / MIB) * MIB, limit, model.usable_bytes, reclaimable),
+            host_bytes=slot.pick(items.host),
+            oom_probability=oom_probability(
+                total, model.usable_bytes, model.profile.memory.expected_error, reclaimable
             ),
         ),
     )
 
 
-def _step_time(pace: Slot, totals: Totals) -> StepTime:
+def _peak(slots: Sequence[Slot]) -> float:
+    """Return the mean dense 16-bit peak of a GPU, FLOP/s."""
+    peaks = [slot.model.machine.peak_flops for slot in slots]
+    if len(set(peaks)) == 1:
+        return peaks[0]
+    counts = [slot.of(slot.stages.count) for slot in slots]
+    return sum(n * peak for n, peak in zip(counts, peaks, strict=True)) / sum(counts)
+
+
+def _step_time(pace: Slot, totals: Totals, peak_flops: float) -> StepTime:
     """Take the step apart on the stage that sets the pace."""
     figures, job = pace.figures, pace.model.job
     times, traffic = figures.times, figures.traffic
@@ -152,7 +170,7 @@ def _step_time(pace: Slot, totals: Totals) -> StepTime:
     spent = compute + recompute + sum(a.exposed_s for a in axes.values()) + optimizer + overhead
     rate = job.step_flops / step / int(shapes.gpus[0])
     repeated = recompute / compute if compute > 0 else 0.0
-    mfu = rate / pace.model.machine.peak_flops
+    mfu = rate / peak_flops
     return StepTime(
         step_s=step,
         compute_s=compute,

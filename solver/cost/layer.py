@@ -121,13 +121,16 @@ def _part(core: Core, work: Work, *, blocks: int, ep: Times) -> Part:
     """Add the traffic of tensor and context parallelism."""
     profile = core.machine.profile
     sent = tensor.traffic(core.job, core.cores, blocks=blocks)
-    ring = context.traffic(core.job, core.cores)
+    if profile.software.cp_comm == "ring":
+        across, waits = context.traffic(core.job, core.cores), core.stack.cp_exposed
+    else:  # attention cannot start before the heads are there, nor end before they are back
+        across, waits = context.head_traffic(core.job, core.cores, core.machine.domain), 1.0
     return Part(
         work.forward,
         work.backward,
         work.repeated,
         exposed_and_total(core.machine, sent, profile.tp_exposed),
-        exposed_and_total(core.machine, ring, core.stack.cp_exposed),
+        exposed_and_total(core.machine, across, waits),
         ep,
     )
 

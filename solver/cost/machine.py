@@ -15,6 +15,22 @@ from .ticks import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
+class Reach:
+    """How far groups spread.
+
+    Attributes
+    ----------
+    level
+        Index of the innermost level that holds a group.
+    together
+        Members in one domain.
+    """
+
+    level: IntArray
+    together: IntArray
+
+
+@dataclass(frozen=True)
 class Machine:
     """A node group with a profile.
 
@@ -73,22 +89,36 @@ class Machine:
         )
         return np.asarray(np.minimum(measured, inner * self.profile.stack.link_efficiency))
 
-    def bytes_per_s(
-        self, ranks: IntArray, stride: IntArray, *, fabric: float, link: float = 1.0
-    ) -> FloatArray:
-        """Ring bandwidth per member of groups of ``ranks`` GPUs at ``stride``, shape (N,).
+    def reach(
+        self, ranks: IntArray, stride: IntArray, used: IntArray,
+        inner: tuple[IntArray, IntArray] | None = None,
+    ) -> Reach:  # fmt: skip
+        """Return how far groups of ``ranks`` of the ``used`` GPUs spread; arrays broadcast.
+
+        With ``inner``, each of the ``ranks`` stands for a block of so many ranks at such a stride
+        that belong to the group too.
+        """
+        level = spanned_level(self.group, ranks, stride, used)
+        together = members_per_domain(ranks, stride, self.domain, used)
+        if inner is not None:
+            level = np.maximum(level, spanned_level(self.group, *inner, used))
+            close = members_per_domain(*inner, self.domain, used)
+            together = np.where(close == inner[0], close * together, close)
+        return Reach(level, together)
+
+    def bytes_per_s(self, reach: Reach, *, fabric: float, link: float = 1.0) -> FloatArray:
+        """Ring bandwidth per member of groups that spread so far.
 
         A ring leaves a domain once for all of its members there, so that their NICs work together:
         the NIC rate times the members per domain, held to the link inside. ``fabric`` and ``link``
         are the shares of NIC and link rate that the traffic reaches.
         """
         rates = np.array([level.bytes_per_s for level in levels(self.group)])
-        inside = np.full(len(ranks), self.link_bytes_per_s * link)
-        spanned = spanned_level(self.group, ranks, stride)
-        together = members_per_domain(ranks, stride, self.domain)
-        outside = rates[spanned] * fabric * together
-        return np.where(spanned == 0, inside, np.minimum(inside, outside))
+        inside = self.link_bytes_per_s * link
+        outside = rates[reach.level] * fabric * reach.together
+        return np.where(reach.level == 0, inside, np.minimum(inside, outside))
 
-    def leaves_domain(self, ranks: IntArray, stride: IntArray) -> IntArray:
-        """Return 1 where a group spans more than one NVLink domain, else 0."""
-        return (spanned_level(self.group, ranks, stride) > 0).astype(np.int64)
+    def level_in_use(self, gpus: IntArray) -> IntArray:
+        """Return the index of the innermost level that holds so many GPUs."""
+        sizes = [level.gpus for level in levels(self.group)[:-1]]
+        return np.asarray(np.searchsorted(sizes, gpus), np.int64)

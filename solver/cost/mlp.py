@@ -49,7 +49,7 @@ def experts(core: Core, moe: Moe) -> Work:
     model, stack, tp = core.model, core.stack, core.tp
     etp = core.cores.etp.astype(np.float64)
     local = moe.experts / core.cores.ep
-    rows = core.tokens / tp * moe.top_k * etp
+    rows = core.tokens / tp * moe.top_k * etp * core.job.routed
     width = moe.ffn / etp
     wide = width * (2 if model.gated else 1)
     hidden = np.full_like(rows, model.hidden)

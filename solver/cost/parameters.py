@@ -34,6 +34,8 @@ class Held:
         The output head, also where it is tied to the embedding.
     layer
         The largest single layer, dense and expert parts together.
+    mlp_share
+        Share of that layer in its MLP or experts.
     """
 
     dense: FloatArray
@@ -41,6 +43,7 @@ class Held:
     vocabulary: FloatArray
     head: FloatArray
     layer: FloatArray
+    mlp_share: FloatArray
 
     @property
     def every(self) -> FloatArray:
@@ -110,7 +113,8 @@ def _counted(
         np.where(layers.dense_layers > 0, dense_layer, 0.0),
         np.where(layers.moe_layers > 0, moe_layer + experts, 0.0),
     )
-    return Held(dense, moe_layers * experts, vocabulary, table * head, layer)
+    mlp_share = np.where(layer > 0, 1 - common / np.maximum(layer, 1.0), 0.0)
+    return Held(dense, moe_layers * experts, vocabulary, table * head, layer, mlp_share)
 
 
 def weight_shapes(job: Job, shapes: Shapes, stages: Stages) -> FloatArray:

@@ -29,6 +29,9 @@ class Shapes:
         Sequences in one micro-batch.
     microbatches
         Micro-batches a pipeline runs in one step (gradient accumulation).
+    order
+        Index into ``topology.placement.ORDERS``: 0 has the stages of a pipeline outermost, 1 the
+        data-parallel replicas.
     """
 
     gpus: IntArray
@@ -42,6 +45,7 @@ class Shapes:
     dp: IntArray
     micro_batch: IntArray
     microbatches: IntArray
+    order: IntArray
 
     def __len__(self) -> int:
         """Return the number of shapes."""
@@ -61,16 +65,26 @@ class Shapes:
 
     @staticmethod
     def of(**degrees: int) -> Shapes:
-        """Build one shape from plain integers; degrees left out are 1.
+        """Build one shape from plain integers; degrees left out are 1, the order the usual one.
 
         ``gpus`` and ``held`` follow from the degrees unless given.
         """
         names = [f.name for f in fields(Shapes)]
-        values = {name: degrees.get(name, 1) for name in names}
+        values = {name: degrees.get(name, 1) for name in names} | {"order": degrees.get("order", 0)}
         world = values["tp"] * values["pp"] * values["cp"] * values["dp"]
         values["gpus"] = degrees.get("gpus", world)
         values["held"] = degrees.get("held", values["gpus"])
         return Shapes(**{name: np.array([values[name]], dtype=np.int64) for name in names})
+
+    @property
+    def replica_stride(self) -> IntArray:
+        """Distance in ranks between data-parallel neighbours of dense layers."""
+        return np.asarray(self.tp * self.cp * np.where(self.order > 0, self.pp, 1))
+
+    @property
+    def stage_stride(self) -> IntArray:
+        """Distance in ranks between neighbouring stages."""
+        return np.asarray(self.tp * self.cp * np.where(self.order > 0, 1, self.dp))
 
     @staticmethod
     def concatenate(parts: list[Shapes]) -> Shapes:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 Schedule = Literal["1f1b", "zb-1p", "zb-2p"]
 CudaGraphs = Literal["none", "partial", "full"]
+CpComm = Literal["ring", "all_to_all"]
 Scaling = Literal["tensor", "row", "block"]
 
 
@@ -40,6 +41,8 @@ class Software(BaseModel):
         What selective recomputation repeats: ``core_attn mla_up_proj moe_act layernorm mlp moe``,
         or ``operators``: every other product and all elementwise kernels (operator-level
         checkpointing as torchtitan does it).
+    cp_comm
+        Context parallelism passes keys and values round a ring, or exchanges heads for sequence.
     schedule
         Order of a pipeline's passes: 1F1B (interleaved with virtual stages), or a zero-bubble one
         with the memory of 1F1B or twice that.
@@ -59,5 +62,6 @@ class Software(BaseModel):
     cuda_graphs: CudaGraphs = "none"
     fp8_scaling: Scaling = "tensor"
     recompute_modules: tuple[str, ...] = ("core_attn",)
+    cp_comm: CpComm = "ring"
     schedule: Schedule = "1f1b"
     offloaded_optimizer: bool = False

@@ -79,26 +79,35 @@ def lighter_stages(layers: int, pp: IntArray) -> IntArray:
     return -layers % pp
 
 
-def interleaves(layers: int, pp: IntArray, vpp: IntArray) -> BoolArray:
+def interleaves(transformer: Transformer, pp: IntArray, vpp: IntArray) -> BoolArray:
     """Whether ``vpp`` virtual stages divide the layers.
 
     Each virtual stage has the same number of layers, but for one layer less at either end (the
     embedding and the loss then count as layers, as Megatron-LM's
     ``--account-for-embedding-in-pipeline-split`` does), so that an end may hold no layer at all.
+    The last may lack another one where it predicts tokens further ahead: that counts as a layer.
     """
-    lighter = lighter_stages(layers, pp)
-    heavy = (layers + lighter) // pp
-    return np.asarray((vpp == 1) | ((lighter <= BOTH_ENDS) & (heavy % vpp == 0)))
+    lighter = lighter_stages(transformer.layers, pp)
+    heavy = (transformer.layers + lighter) // pp
+    most = BOTH_ENDS + (transformer.mtp_layers > 0)
+    return np.asarray((vpp == 1) | ((lighter <= most) & (heavy % vpp == 0)))
 
 
 def split(transformer: Transformer, pp: IntArray, vpp: IntArray) -> Stages:
     """Place the layers of ``transformer`` on ``pp`` stages of ``vpp`` virtual stages each."""
     lighter = lighter_stages(transformer.layers, pp)
     heavy = (transformer.layers + lighter) // pp
-    lights = np.maximum(lighter - BOTH_ENDS, 0) * (pp > 1)
-    return place(
-        transformer, pp, (heavy - (lighter >= BOTH_ENDS), heavy, heavy - (lighter >= 1)), lights
-    )
+    predicts = (vpp > 1) & (lighter > BOTH_ENDS)  # only where `interleaves` allows it
+    lights = np.maximum(lighter - BOTH_ENDS, 0) * (pp > 1) * ~predicts
+    last = heavy - (lighter >= 1) - predicts
+    return place(transformer, pp, (heavy - (lighter >= BOTH_ENDS), heavy, last), lights)
+
+
+def layers_by_rule(transformer: Transformer, pp: int, vpp: int) -> tuple[int, ...]:
+    """Return the layers of each of ``pp`` stages as ``split`` places them."""
+    stages = split(transformer, np.array([pp]), np.array([vpp]))
+    by_class = zip(stages.layers[0].tolist(), stages.count[0].tolist(), strict=True)
+    return tuple(layers for layers, count in by_class for _ in range(count))
 
 
 def place(
@@ -131,6 +140,18 @@ def place(
     head[:, LAST] = many
     head[:, FIRST] = ~many
     return Stages(dense, layers - dense, count, index, embedding, head, np.zeros(shape, np.int64))
+
+
+def fullest_stage(transformer: Transformer, pp: IntArray) -> Stages:
+    """Return a stage of ``ceil(L / p)`` layers, as the first and as the last but one hold them.
+
+    Whatever the split, some stage holds at least so many, and at least one micro-batch; a single
+    stage has embedding and head too.
+    """
+    layers = np.repeat(-(-transformer.layers // pp)[:, None], CLASSES, axis=1)
+    dense, one = dense_layers(transformer, layers), np.ones_like(layers)
+    alone = np.broadcast_to((pp == 1)[:, None], layers.shape)
+    return Stages(dense, layers - dense, one, (pp[:, None] - 1) * one, alone, alone, 0 * one)
 
 
 def dense_layers(transformer: Transformer, layers: IntArray) -> IntArray:

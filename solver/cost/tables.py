@@ -144,6 +144,10 @@ class CostModel(Protocol):
     def capacity_mib(self) -> int:
         """Memory that a plan may use at most, headroom taken off, MiB."""
 
+    @property
+    def places(self) -> bool:
+        """Whether the order of the axes, and so the link that each runs over, changes a price."""
+
     def on(self, group: NodeGroup) -> CostModel:
         """Return the same account on another node group."""
 

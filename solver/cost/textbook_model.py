@@ -37,6 +37,7 @@ def textbook_search(search: Search) -> Search:
         update={
             "cp": (1,),
             "ep": (1,),
+            "etp": (1,),
             "vpp": (1,),
             "recompute": tuple(k for k in search.recompute if k in TEXTBOOK_KINDS) or ("none",),
         }
@@ -65,6 +66,11 @@ class Textbook:
     def metric(self) -> Literal["exposed", "total"]:
         """The account counts all traffic, whatever the limit's metric."""
         return "total"
+
+    @property
+    def places(self) -> bool:
+        """The account takes the usual order of axes."""
+        return False
 
     def on(self, group: NodeGroup) -> Textbook:
         """Return the same account on another node group."""

@@ -1,7 +1,8 @@
-"""Names of stage classes, and the three verdicts on memory."""
+"""Names of stage classes, the three verdicts on memory, and the chance of running out."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from ..plan import Verdict
@@ -24,3 +25,19 @@ def verdict(total: float, limit: float, usable: float, reclaimable: float = 0.0)
     if total <= limit:
         return "fits"
     return "tight" if total - reclaimable <= usable else "out_of_memory"
+
+
+def oom_probability(need: float, usable: float, error: float, reclaimable: float = 0.0) -> float:
+    """Return the chance that a need exceeds the card: P(need · (1 + e) > usable).
+
+    Parameters
+    ----------
+    need, reclaimable, usable
+        Bytes, as in `verdict`; a half where the verdict turns to out of memory.
+    error
+        Mean absolute error of a peak, relative. The error e is normal, so that its standard
+        deviation is the root of pi/2 times as large.
+    """
+    least = need - reclaimable
+    deviation = math.sqrt(math.pi / 2) * error
+    return 0.5 * math.erfc((usable / least - 1) / (deviation * math.sqrt(2)))

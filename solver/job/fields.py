@@ -9,11 +9,14 @@ from typing import Any
 from topology.faults import UNSUPPORTED, FieldError, did_you_mean
 from topology.units import parse_count, shown
 
-from .job import MAX_GPUS
+from .job import MAX_GPUS, RECOMPUTE_MODULES
 
 MOST_VALUES = 10_000
 """Longest list or range of degrees; a longer one is a slip."""
 MILLION, MEBI = 10**6, 2**20
+
+MOST_CHOICES = 20
+"""Most alternatives of one kind."""
 
 _RANGE = re.compile(r"\s*([0-9]{1,9})\s*\.\.\s*([0-9]{1,9})\s*")
 _BATCH = re.compile(r"\s*([0-9][0-9_,.]{0,30})\s*([A-Za-z]{0,20})\s*")
@@ -162,6 +165,26 @@ def choice(*known: str) -> Any:
         raise FieldError("SP112", f"{shown(value)} unknown. Choose {', '.join(known)}.", hint)
 
     return validator
+
+
+def module_sets(value: Any) -> tuple[tuple[str, ...], ...]:
+    """Read sets of modules: ``core_attn``, ``core_attn+mlp``, or a list of such sets."""
+    if value is None:
+        return ()
+    one = choice(*RECOMPUTE_MODULES)
+    given = list(value) if isinstance(value, list | tuple) else [value]
+    if not 0 < len(given) <= MOST_CHOICES:
+        message = f"{len(given)} sets of modules: it must be from 1 to {MOST_CHOICES}."
+        raise FieldError("SP109", message, "Write e.g. [core_attn, core_attn+mlp].")
+    sets = []
+    for entry in given:
+        names = entry.split("+") if isinstance(entry, str) else entry
+        if not isinstance(names, list | tuple) or not 0 < len(names) <= MOST_CHOICES:
+            hint = "Write e.g. [core_attn, core_attn+mlp]."
+            raise FieldError("SP114", f"{shown(entry)} is not a set of modules.", hint)
+        wanted = {one(name.strip() if isinstance(name, str) else name) for name in names}
+        sets.append(tuple(name for name in RECOMPUTE_MODULES if name in wanted))
+    return tuple(dict.fromkeys(sets))
 
 
 def not_yet(what: str) -> Any:

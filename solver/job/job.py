@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..degrees import BoolArray, IntArray
 from .finetune import Finetune, trainable_parameters
-from .recipe import Recipe
+from .recipe import Precision, Recipe
 from .rules import Rule
 from .step_flops import training_flops
 from .transformer import MAX_TOKENS, Transformer
@@ -26,6 +26,12 @@ MAX_GPUS = 1_000_000
 MAX_DEADLINE_S = 3.2e9  # a century
 MAX_USD = 1e15
 MAX_TOP = 100
+MAX_CHUNKS = 1_000_000
+MAX_IMBALANCE = 1000.0
+
+Offload = Literal["none", "optimizer", "optimizer+activations"]
+OFFLOADS: tuple[Offload, ...] = ("none", "optimizer", "optimizer+activations")
+"""What lives on the host; each takes in the ones before it."""
 
 Recompute = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
@@ -56,6 +62,12 @@ class Job(Frozen):
         ``flash`` never stores the score matrix, ``unfused`` does.
     fused_loss
         The loss is computed without holding all logits.
+    loss_chunks
+        The head and the loss run over so many parts of the tokens, one after the other.
+    expert_imbalance
+        Routed tokens of the busiest rank over the mean.
+    capacity_factor
+        Each expert computes so many times its mean share, padded or cut; None drops no token.
     attention_span
         Mean keys that a query sees where documents are packed and masked; None for the causal
         sequence, whose mean is half of it.
@@ -70,6 +82,9 @@ class Job(Frozen):
     recipe: Recipe = Recipe()
     attention: Literal["flash", "unfused"] = "flash"
     fused_loss: bool = False
+    loss_chunks: int = Field(default=1, ge=1, le=MAX_CHUNKS)
+    expert_imbalance: float = Field(default=1.0, ge=1, le=MAX_IMBALANCE)
+    capacity_factor: float | None = Field(default=None, gt=0, le=MAX_IMBALANCE)
     attention_span: float | None = Field(default=None, gt=0, le=MAX_TOKENS)
     finetune: Finetune | None = None
 
@@ -84,6 +99,11 @@ class Job(Frozen):
         if self.trainable < 1:
             raise ValueError("finetune freezes every parameter: nothing is left to train")
         return self
+
+    @property
+    def routed(self) -> float:
+        """Routed tokens that the busiest rank holds, over the mean without a capacity."""
+        return self.expert_imbalance if self.capacity_factor is None else self.capacity_factor
 
     @property
     def trainable(self) -> int:
@@ -145,23 +165,53 @@ class Limits(Frozen):
     budget_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
 
 
+CpComm = Literal["ring", "all_to_all"]
+CP_COMMS: tuple[CpComm, ...] = ("ring", "all_to_all")
+RECOMPUTE_MODULES = ("core_attn", "mla_up_proj", "moe_act", "layernorm", "mlp", "moe")
+"""Modules that selective recomputation can repeat, by Megatron-LM's names."""
+
+
+class Variants(Frozen):
+    """Alternatives that the search may choose among; empty leaves the single value."""
+
+    precision: tuple[Precision, ...] = ()
+    offload: tuple[Offload, ...] = ()
+    cp_comm: tuple[CpComm, ...] = ()
+    recompute_modules: tuple[tuple[str, ...], ...] = ()
+
+
 class Search(Frozen):
     """Which plans are looked at; None takes every legal degree.
 
     Attributes
     ----------
-    tp, pp, vpp, cp, ep, zero, micro_batch
+    tp, pp, vpp, cp, ep, etp, zero, micro_batch
         Allowed values, ascending.
     recompute
         Allowed kinds.
     hsdp
         Look at shard groups smaller than DP.
+    order
+        Allowed orders of the axes, innermost first (``topology.placement.ORDERS``).
     gpus
         Use exactly so many GPUs.
     max_gpus
         Use at most so many GPUs.
     rules
         Constraints on single axes that every plan keeps.
+    stages
+        ``even`` spreads layers by rule; ``refine`` also chooses layers and recomputed layers stage
+        by stage for the best plan; ``free`` does so for every layout.
+    offload
+        What lives in the nodes' memory in every plan: nothing, the optimizer's states, or kept
+        activations as well.
+    cp_comm
+        How context parallelism exchanges: keys and values round a ring, or heads against sequence
+        (all-to-all).
+    recompute_modules
+        What selective recomputation repeats; None takes the software stack's.
+    variants
+        Alternatives of precision and of the three fields above; each is searched.
     """
 
     tp: tuple[int, ...] | None = None
@@ -169,13 +219,26 @@ class Search(Frozen):
     vpp: tuple[int, ...] | None = None
     cp: tuple[int, ...] | None = None
     ep: tuple[int, ...] | None = None
+    etp: tuple[int, ...] | None = None
     zero: tuple[int, ...] | None = None
     micro_batch: tuple[int, ...] | None = None
     recompute: tuple[Recompute, ...] = RECOMPUTE
     hsdp: bool = True
+    order: tuple[str, ...] | None = None
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     rules: tuple[Rule, ...] = ()
+    stages: Literal["even", "refine", "free"] = "refine"
+    offload: Offload = "none"
+    cp_comm: CpComm = "ring"
+    recompute_modules: tuple[str, ...] | None = None
+    variants: Variants = Variants()
+
+    def allows(self, axis: str, degrees: IntArray) -> BoolArray:
+        """Mark the degrees of an axis that its list and its rules allow."""
+        listed = getattr(self, axis)
+        inside = np.isin(degrees, listed) if listed is not None else np.ones(degrees.shape, bool)
+        return np.asarray(inside & self.keeps(axis, degrees))
 
     def keeps(self, axis: str, degrees: IntArray) -> BoolArray:
         """Mark the degrees of an axis that its rules allow."""

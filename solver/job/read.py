@@ -27,11 +27,9 @@ from .job import (
     Limits,
     Objective,
     PlanningProblem,
-    Search,
 )
 from .model_field import read_model
 from .recipe import Recipe
-from .rules import RULE_FIELDS
 from .schema import (
     GRAD_BYTES,
     FinetuneSpec,
@@ -41,6 +39,7 @@ from .schema import (
     SearchSpec,
     TrainingSpec,
 )
+from .search_field import search_of
 from .transformer import Transformer
 
 NO_FILE = "command line"
@@ -225,13 +224,8 @@ def _assemble(
     spec: ProblemSpec, model: Transformer, cluster: Cluster, sequences: int, source: Source
 ) -> PlanningProblem:
     training = spec.training
-    recipe = Recipe.model_validate(
-        {
-            "precision": training.precision,
-            "optimizer": training.optimizer,
-            "grad_bytes": GRAD_BYTES[training.grad_dtype],
-        }
-    )
+    optimizer, precision = training.optimizer, training.precision
+    recipe = Recipe.of(optimizer, precision, GRAD_BYTES[training.grad_dtype])
     job = Job(
         transformer=model,
         seq_len=training.seq_len,
@@ -240,6 +234,9 @@ def _assemble(
         recipe=recipe,
         attention="flash" if training.flash_attention else "unfused",
         fused_loss=training.fused_loss,
+        loss_chunks=training.loss_chunks,
+        expert_imbalance=training.expert_imbalance,
+        capacity_factor=training.capacity_factor,
         finetune=None if spec.finetune is None else _finetune(spec.finetune),
     )
     wanted = spec.limits or LimitsSpec()
@@ -250,13 +247,7 @@ def _assemble(
             "budget_usd": wanted.budget,
         }
     )
-    looked = spec.search or SearchSpec()
-    search = Search.model_validate(
-        {
-            **looked.model_dump(exclude={"offload", "allow", *RULE_FIELDS}),
-            "rules": tuple(rule for name in RULE_FIELDS for rule in getattr(looked, name)),
-        }
-    )
+    search = search_of(spec.search or SearchSpec())
     goal = Objective.model_validate((spec.objective or ObjectiveSpec()).model_dump())
     account = Account.model_validate(
         {key: getattr(spec, key) for key in ("cost_model", "profile", "mfu", "charge_recompute")}

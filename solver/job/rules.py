@@ -21,6 +21,7 @@ AXES = (
     "vpp",
     "cp",
     "ep",
+    "etp",
     "dp",
     "dp_replicate",
     "zero",

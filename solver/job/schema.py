@@ -8,12 +8,14 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 
 from topology.faults import FieldError, checked
+from topology.placement import ORDERS
 from topology.units import parse_duration, parse_percent, shown
 
 from .fields import (
     Batch,
     choice,
     elsewhere,
+    module_sets,
     not_yet,
     parse_batch,
     parse_degrees,
@@ -23,8 +25,20 @@ from .fields import (
     several,
 )
 from .finetune import BASE_BITS, FROZEN_PARTS, LORA_TARGETS, MAX_FROZEN_LAYERS, MAX_RANK
-from .job import MAX_DEADLINE_S, MAX_GPUS, MAX_RUN_TOKENS, MAX_TOP, MAX_USD, RECOMPUTE, Frozen
-from .recipe import OPTIMIZERS, PRECISIONS
+from .job import (
+    CP_COMMS,
+    MAX_CHUNKS,
+    MAX_DEADLINE_S,
+    MAX_GPUS,
+    MAX_IMBALANCE,
+    MAX_RUN_TOKENS,
+    MAX_TOP,
+    MAX_USD,
+    OFFLOADS,
+    RECOMPUTE,
+    Frozen,
+)
+from .recipe import OPTIMIZERS, PRECISIONS, Optimizer, Precision
 from .rules import Rule, parse_rules
 from .transformer import MAX_TOKENS
 
@@ -44,6 +58,12 @@ RULES = WithJsonSchema(
 )
 """``tp=8``, a list of such, or a mapping of axis to value or values."""
 SEVERAL = WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}, NOTHING]})
+OFFLOAD_OR_NOT = WithJsonSchema(
+    {"anyOf": [TEXT, {"type": "boolean"}, {"type": "array", "items": TEXT}, NOTHING]}
+)
+MODULES = WithJsonSchema(
+    {"anyOf": [TEXT, {"type": "array", "items": {"type": ["string", "array"]}}, NOTHING]}
+)
 FLAG_OR_AXES = WithJsonSchema(
     {"anyOf": [{"type": "boolean"}, TEXT, {"type": "array", "items": TEXT}, NOTHING]}
 )
@@ -84,6 +104,8 @@ class TrainingSpec(Frozen):
         Recipe.
     flash_attention, fused_loss
         Kernels that save memory.
+    loss_chunks, expert_imbalance, capacity_factor
+        See :class:`solver.job.job.Job`.
     attention_span, batch_rampup
         Known, refused until supported.
     lora, frozen, base_precision, reference_model
@@ -97,11 +119,14 @@ class TrainingSpec(Frozen):
     tokens: Annotated[
         int | None, BeforeValidator(checked(parse_tokens, "SP109")), WRITTEN_OR_NOT
     ] = Field(default=None, ge=1, le=MAX_RUN_TOKENS, examples=["100B"])
-    precision: Annotated[str, BeforeValidator(choice(*PRECISIONS))] = "bf16"
-    optimizer: Annotated[str, BeforeValidator(choice(*OPTIMIZERS))] = "adamw"
+    precision: Annotated[Precision, BeforeValidator(choice(*PRECISIONS))] = "bf16"
+    optimizer: Annotated[Optimizer, BeforeValidator(choice(*OPTIMIZERS))] = "adamw"
     grad_dtype: Annotated[str, BeforeValidator(choice(*GRAD_BYTES))] = "fp32"
     flash_attention: bool = Field(default=True, examples=["true"])
     fused_loss: bool = Field(default=False, examples=["false"])
+    loss_chunks: int = Field(default=1, ge=1, le=MAX_CHUNKS, examples=[8])
+    expert_imbalance: float = Field(default=1.0, ge=1, le=MAX_IMBALANCE, examples=[1.2])
+    capacity_factor: float | None = Field(default=None, gt=0, le=MAX_IMBALANCE, examples=[1.25])
     attention_span: Annotated[None, BeforeValidator(not_yet("a mean attention span"))] = None
     packed_documents: Annotated[None, BeforeValidator(not_yet("packing documents"))] = None
     batch_rampup: Annotated[None, BeforeValidator(not_yet("a batch ramp-up"))] = None
@@ -150,6 +175,14 @@ class LimitsSpec(Frozen):
     )
 
 
+def _offload(value: Any) -> tuple[str, ...]:
+    """Take nothing and false for none, and true for the optimizer's states; or several of them."""
+    if value is None or isinstance(value, bool):
+        return ("optimizer" if value else "none",)
+    found: tuple[str, ...] = several(*OFFLOADS)(value)
+    return found
+
+
 class SearchSpec(Frozen):
     """The ``search`` section; see :class:`solver.job.job.Search`."""
 
@@ -158,13 +191,21 @@ class SearchSpec(Frozen):
     vpp: PositiveDegrees = None
     cp: PositiveDegrees = None
     ep: PositiveDegrees = None
+    etp: PositiveDegrees = None
     zero: Degrees = None
     micro_batch: PositiveDegrees = None
     recompute: Annotated[tuple[str, ...], SEVERAL] = RECOMPUTE
     hsdp: bool = Field(default=True, examples=["true"])
+    order: Annotated[tuple[str, ...] | None, SEVERAL] = None
     gpus: GpuCount = None
     max_gpus: GpuCount = None
-    offload: Annotated[None, BeforeValidator(not_yet("offloading to the host"))] = None
+    offload: Annotated[tuple[str, ...], BeforeValidator(_offload), OFFLOAD_OR_NOT] = ("none",)
+    precision: Annotated[tuple[str, ...], BeforeValidator(several(*PRECISIONS)), SEVERAL] = ()
+    cp_comm: Annotated[tuple[str, ...], BeforeValidator(several(*CP_COMMS)), SEVERAL] = ()
+    recompute_modules: Annotated[
+        tuple[tuple[str, ...], ...], BeforeValidator(module_sets), MODULES
+    ] = ()
+    stages: Annotated[str, BeforeValidator(choice("even", "refine", "free"))] = "refine"
     fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
     forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()
     max: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("max")), RULES] = ()
@@ -178,6 +219,17 @@ class SearchSpec(Frozen):
             message = f"ZeRO stage {value[-1]} is out of range 0..3."
             raise FieldError("SP109", message, "Write e.g. [1, 3].")
         return value
+
+    @field_validator("order", mode="before")
+    @classmethod
+    def _orders(cls, value: Any) -> tuple[str, ...] | None:
+        if value is None:
+            return None
+        names = value if isinstance(value, list | tuple) else [value]
+        known = {choice(*ORDERS)(name) for name in names[: len(ORDERS) * 10]}
+        if not known:
+            raise FieldError("SP114", "is empty: no plan could be looked at.", f"E.g. {ORDERS[0]}.")
+        return tuple(name for name in ORDERS if name in known)
 
     @field_validator("recompute", mode="before")
     @classmethod

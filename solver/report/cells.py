@@ -10,6 +10,9 @@ _WHOLE_PERCENT = 0.095
 _LEAST_DECIMAL = 0.05
 """What is nearer to a whole percent reads the same with one decimal."""
 
+_RARE = 0.001
+"""Chance below which an expected error says nothing more: its tails were never measured."""
+
 
 def dash_one(value: int) -> str:
     """Show a degree of 1, which means that the axis is not used, as a dash."""
@@ -32,6 +35,13 @@ def percent(share: float) -> str:
 def percent1(share: float) -> str:
     """Show a share of 1 as percent with one decimal."""
     return f"{100 * share:.1f} %"
+
+
+def chance(probability: float | None) -> str:
+    """Show the chance of running out of memory; a dash where no error is known."""
+    if probability is None:
+        return "–"
+    return "< 0.1 %" if probability < _RARE else percent1(probability)
 
 
 def gigabytes(size: float) -> str:

@@ -9,12 +9,12 @@ from ..cost.textbook import micro_batches_for_bubble
 from ..job.job import PlanningProblem
 from ..plan import LimitCheck, Plan, Stage
 from .blocks import Column, Facts, Report, Sheet
-from .cells import count, gigabytes, mark
+from .cells import chance, count, gigabytes, mark
 from .header import problem_lines
 from .layouts import layout_text
 from .ledger import checks_data, checks_sheet, measure
 from .plan_rows import plan_columns, plan_record, plan_row
-from .plans import memory_line, step_line
+from .plans import links_line, memory_line, step_line
 from .resolved import assumptions, problem_data, problem_sha256, tool_version
 
 CHECK_SCHEMA = "shardplan.check/1"
@@ -40,7 +40,7 @@ def check_report(problem: PlanningProblem, plan: Plan) -> Report:
             Facts((*problem_lines(problem), ("Layout", layout_text(plan)), ("Verdict", verdict))),
             Sheet(columns, (plan_row(plan, ""),), "Estimate"),
             memory_sheet(plan),
-            Facts((("Memory", memory_line(plan)), ("Step", step_line(plan)))),
+            Facts((("Memory", memory_line(plan)), ("Step", step_line(plan)), *links_line(plan))),
             _limits_sheet(plan),
             checks_sheet(checks),
         ),
@@ -124,6 +124,7 @@ def memory_sheet(plan: Plan) -> Sheet:
         Column("limit_bytes", "limit", gigabytes),
         Column("usable_bytes", "usable", gigabytes),
         Column("verdict", "verdict", align="left"),
+        Column("oom_probability", "P(out)", chance),
     )
     stages = plan.estimate.stages
     worst = plan.estimate.worst_stage

@@ -16,6 +16,7 @@ _SHAPES = {
     "gpu": "box",
     "nvswitch": "ellipse",
     "host": "house",
+    "pcie": "trapezium",
     "nic": "cds",
     "leaf": "hexagon",
     "spine": "octagon",

@@ -8,12 +8,14 @@ from typing import Any
 
 from topology.errors import InputError, Problem
 from topology.faults import did_you_mean
+from topology.placement import MEGATRON_ORDER, ORDERS
 
 from ..job.job import MAX_GPUS, RECOMPUTE
 from ..plan import Plan
 
-DEGREES = ("tp", "pp", "vpp", "cp", "ep", "dp", "dp_replicate", "zero", "micro_batch")
-KEYS = (*DEGREES, "recompute")
+DEGREES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "dp_replicate", "zero", "micro_batch")
+PER_STAGE = ("stage_layers", "recomputed_layers")
+KEYS = (*DEGREES, "recompute", "order", *PER_STAGE)
 _SHORT = {"mbs": "micro_batch", "hsdp": "dp_replicate", "replicate": "dp_replicate"}
 _EXAMPLE = "Write e.g. tp=8,pp=4,dp=2,zero=1,micro_batch=1,recompute=full."
 _LONGEST = 1000
@@ -32,7 +34,7 @@ def parse_layout(text: str, where: str = "--layout") -> dict[str, Any]:
 
     Returns
     -------
-    Known keys with whole numbers, and ``recompute`` with its kind.
+    Known keys with whole numbers, ``recompute`` with its kind and ``order`` with its axes.
 
     Raises
     ------
@@ -50,12 +52,18 @@ def parse_layout(text: str, where: str = "--layout") -> dict[str, Any]:
         if fault:
             problems.append(Problem(where, 0, 0, name[:40], *fault))
         else:
-            values[key] = value if key == "recompute" else int(value)
+            values[key] = _value(key, value)
     if not values and not problems:
         problems.append(Problem(where, 0, 0, "", "SP113", "is empty.", _EXAMPLE))
     if problems:
         raise InputError(*problems)
     return values
+
+
+def _value(key: str, text: str) -> Any:
+    if key in PER_STAGE:
+        return tuple(int(count) for count in text.split("/"))
+    return text if key in ("recompute", "order") else int(text)
 
 
 def _fault(key: str, value: str, values: Mapping[str, Any]) -> tuple[str, str, str] | None:
@@ -65,6 +73,13 @@ def _fault(key: str, value: str, values: Mapping[str, Any]) -> tuple[str, str, s
         return "SP101", "unknown key.", hint.strip()
     if key in values:
         return "SP114", "is given twice.", "Keep one."
+    if key == "order":
+        message = f"'{value[:40]}' unknown. Choose {' or '.join(ORDERS)}."
+        return None if value in ORDERS else ("SP112", message, did_you_mean(value, ORDERS))
+    if key in PER_STAGE:
+        hint = f"Write one number a stage, e.g. {key}=19/21/21/19."
+        right = re.fullmatch(r"[0-9]{1,5}(/[0-9]{1,5})*", value)
+        return None if right else ("SP114", f"'{value[:40]}' is not understood.", hint)
     return _kind_fault(value) if key == "recompute" else _degree_fault(key, value)
 
 
@@ -89,11 +104,18 @@ def layout_values(plan: Plan) -> dict[str, Any]:
     """Return the layout of a plan under the keys of the text form."""
     layout = plan.layout
     values = {key: getattr(layout, key) for key in DEGREES[:-1]}
-    return {**values, "micro_batch": plan.batch.micro_batch, "recompute": plan.recompute}
+    values |= {"micro_batch": plan.batch.micro_batch, "recompute": plan.recompute}
+    stages = {"stage_layers": layout.stage_layers, "recomputed_layers": plan.recomputed_layers}
+    given = {key: counts for key, counts in stages.items() if counts is not None}
+    return {**values, "order": layout.order, **given}
 
 
 def layout_text(plan: Plan) -> str:
-    """Write the layout of a plan so that ``--layout`` reads it; degrees of 1 are left out."""
+    """Write a plan's layout so that ``--layout`` reads it; 1 and the usual order are left out."""
     keep = {"zero", "recompute", "micro_batch", "dp"}
     values = layout_values(plan)
-    return ",".join(f"{k}={v}" for k, v in values.items() if k in keep or v != 1)
+    return ",".join(
+        f"{k}={'/'.join(map(str, v)) if k in PER_STAGE else v}"
+        for k, v in values.items()
+        if k in keep or v not in (1, MEGATRON_ORDER)
+    )

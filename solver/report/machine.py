@@ -12,10 +12,12 @@ from topology.units import show_bandwidth, show_seconds
 from ..job.named import named_cluster
 from .blocks import Column, Facts, Report, Sheet
 from .cells import count
+from .drawing import to_svg
 from .graphs import to_dot, to_graphml
 
-_TITLES = {
+LEVEL_NAMES = {
     "nvlink": "NVLink domain",
+    "switch": "PCIe switch",
     "pcie": "node (host links)",
     "leaf": "network below one leaf",
     "spine": "network across leaves",
@@ -54,6 +56,7 @@ def topology_report(cluster: Cluster) -> Report:
         "tree": lambda: draw_tree(cluster) + "\n",
         "dot": lambda: to_dot(cluster),
         "graphml": lambda: to_graphml(cluster),
+        "svg": lambda: to_svg(cluster),
     }
     return Report((heading, body, *notes), data, rows, texts)
 
@@ -86,6 +89,9 @@ def _group_data(group: NodeGroup) -> dict[str, Any]:
         "inter_bytes_per_s": group.inter_bytes_per_s,
         "oversubscription": group.oversubscription,
         "leaf_nodes": group.leaf_nodes,
+        "nics_per_node": group.nics_per_node,
+        "rails": group.rails,
+        "pcie_switch_gpus": group.pcie_switch_gpus,
         "training_measured": group.gpu.training_measured,
         "levels": [row | {"group": None} for row in _level_rows(group, 0)],
         "assumptions": [
@@ -125,6 +131,6 @@ def _level_title(level: Level, times: int) -> str:
     repeated = f"{times:,} × " if times > 1 else ""
     rate = f"{show_bandwidth(level.bytes_per_s)} per GPU and direction"
     return (
-        f"{repeated}{_TITLES[level.name]} of {level.gpus:,} GPUs: {rate}, "
+        f"{repeated}{LEVEL_NAMES[level.name]} of {level.gpus:,} GPUs: {rate}, "
         f"{show_seconds(level.latency_s)}"
     )

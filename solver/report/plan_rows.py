@@ -36,11 +36,13 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "micro_batch": batch.micro_batch,
         "microbatches": batch.microbatches,
         "recompute": plan.recompute,
+        "order": layout.order,
         "layout": layout_text(plan),
         "peak_bytes": estimate.peak_bytes,
         "limit_bytes": worst.limit_bytes,
         "usable_bytes": worst.usable_bytes,
         "verdict": estimate.verdict,
+        "oom_probability": worst.oom_probability,
         "bubble_fraction": estimate.bubble_fraction,
         "communication_ratio": estimate.communication_ratio,
         "step_s": estimate.time.step_s,
@@ -56,6 +58,11 @@ def plan_record(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _experts(ep: int, etp: int) -> str:
+    """Write EP, and ETP where experts are sliced: ``8·tp2``."""
+    return dash_one(ep) if etp == 1 else f"{ep}·tp{etp}"
+
+
 def plan_row(plan: Plan, mark: str) -> dict[str, Any]:
     """Return a plan's record with the cells that people read."""
     record = plan_record(plan)
@@ -66,6 +73,7 @@ def plan_row(plan: Plan, mark: str) -> dict[str, Any]:
         **record,
         "mark": mark,
         "gpus_cell": f"{plan.gpus:,} (={factors})" if "×" in factors else f"{plan.gpus:,}",
+        "ep_cell": _experts(layout.ep, layout.etp),
         "shard_cell": f"{layout.dp_replicate} × {layout.dp_shard}",
         "memory_cell": f"{gigabytes(record['peak_bytes'])}/{gigabytes(record['limit_bytes'])}",
         "days": plan.cost.wall_clock_s / DAY,
@@ -82,7 +90,7 @@ def plan_columns(*, whole_run: bool, priced: bool) -> tuple[Column, ...]:
         Column("pp", "PP", dash_one, usual="–"),
         Column("vpp", "VPP", dash_one, usual="–"),
         Column("cp", "CP", dash_one, usual="–"),
-        Column("ep", "EP", dash_one, usual="–"),
+        Column("ep_cell", "EP", usual="–"),
         Column("shard_cell", "DP×shard"),
         Column("zero", "ZeRO", count),
         Column("micro_batch", "µB", count),

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from topology.units import show_bytes, show_seconds, show_usd
+from topology.units import show_bandwidth, show_bytes, show_seconds, show_usd
 
 from ..job.job import PlanningProblem
-from ..plan import Plan, Result
+from ..plan import Block as StageBlock
+from ..plan import PlacedAxis, Plan, Result
 from .blocks import Block, Facts, Plain, Report, Sheet
-from .cells import gigabytes, percent
+from .cells import chance, gigabytes, percent
 from .header import dropped_line, problem_lines, solver_line
 from .layouts import layout_text
+from .machine import LEVEL_NAMES
 from .plan_rows import ADVISED, CLOSE, WINNER, plan_columns, plan_record, plan_row
 from .resolved import PLAN_SCHEMA, assumptions, problem_data, problem_sha256, tool_version
 from .scatter import scatter
@@ -73,7 +75,10 @@ def _answer(problem: PlanningProblem, result: Result) -> list[Block]:
         blocks += _front(problem, result)
     blocks.append(_plan_sheet(problem, result.plans, result, "Plans"))
     blocks.append(_legend(problem, result))
-    blocks.append(Facts(_why(result.plans[0], result), f"Plan {result.plans[0].rank}"))
+    blocks.append(Facts(_why(result.plans[0], problem, result), f"Plan {result.plans[0].rank}"))
+    if result.refined is not None:
+        text = _refined(result.refined, result.plans[0])
+        blocks.append(Facts((("Stage by stage", text),)))
     if result.fastest is not None:
         blocks.append(Facts((("Fastest", _beside(result.fastest, result.plans[0])),)))
     if result.notes:
@@ -143,11 +148,24 @@ def _legend(problem: PlanningProblem, result: Result) -> str:
     return " · ".join(parts)
 
 
-def _why(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
+def _options_line(plan: Plan, problem: PlanningProblem) -> tuple[tuple[str, str], ...]:
+    """Say which alternatives were taken, where there were any."""
+    options = plan.options.model_dump()
+    modules = "+".join(options["recompute_modules"])
+    taken = [
+        f"{name} {modules if name == 'recompute_modules' else options[name]}"
+        for name, values in problem.search.variants
+        if values
+    ]
+    return (("Options", " · ".join(taken)),) if taken else ()
+
+
+def _why(plan: Plan, problem: PlanningProblem, result: Result) -> tuple[tuple[str, str], ...]:
     layout, batch = plan.layout, plan.batch
     dropped = dropped_line(result.certificate)
     return (
         ("Layout", layout_text(plan)),
+        *_options_line(plan, problem),
         (
             "GPUs",
             f"{plan.gpus:,} = TP {layout.tp} × PP {layout.pp} × CP {layout.cp} × DP {layout.dp}; "
@@ -156,8 +174,28 @@ def _why(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
         ),
         ("Memory", memory_line(plan)),
         ("Step", step_line(plan)),
+        *layers_lines(plan),
+        *links_line(plan),
         *((("Excluded", f"shapes by limit: {dropped}"),) if dropped else ()),
     )
+
+
+def layers_lines(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Write layers and recomputed layers of each stage, where they were chosen one by one."""
+    found = []
+    if plan.layout.stage_layers is not None:
+        found.append(("Layers", "/".join(map(str, plan.layout.stage_layers))))
+    if plan.recomputed_layers is not None:
+        found.append(("Recomputed", f"in full {'/'.join(map(str, plan.recomputed_layers))} layers"))
+    return tuple(found)
+
+
+def _refined(plan: Plan, best: Plan) -> str:
+    """Say what choosing layers stage by stage gains."""
+    step, before = plan.estimate.time.step_s, best.estimate.time.step_s
+    parts = [f"{name.lower()} {text}" for name, text in layers_lines(plan)]
+    gain = f"{show_seconds(step)} a step, {1 - step / before:.2%} less"
+    return f"{', '.join(parts)}; others {plan.recompute}: {gain}"
 
 
 def _beside(plan: Plan, cheapest: Plan) -> str:
@@ -183,7 +221,58 @@ def memory_line(plan: Plan) -> str:
     return (
         f"{total} = {gigabytes(memory.total_bytes)} GB on stage {estimate.worst_stage}; limit "
         f"{show_bytes(memory.limit_bytes)} of {show_bytes(memory.usable_bytes)}: {memory.verdict}"
+        f"{_chance(memory.oom_probability)}{_host(estimate.host_bytes_per_node)}"
     )
+
+
+def _host(size: float) -> str:
+    """Write what the fullest node keeps outside its GPUs, if anything."""
+    return f"; on the host {show_bytes(size)} a node" if size else ""
+
+
+def _chance(probability: float | None) -> str:
+    """Write the chance of running out, where it is known."""
+    return "" if probability is None else f", chance of running out {chance(probability)}"
+
+
+def links_line(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Write the worst link and the ranks of each axis; nothing on one GPU."""
+    if plan.placement is None:
+        return tuple((f"Stages {_run(b)}", _block_line(b)) for b in plan.blocks)
+    shown = [
+        f"{a.axis.upper().replace('_', ' ')} {a.ranks} (ranks {_ranks(a)}) over "
+        f"{LEVEL_NAMES[a.level]}, {show_bandwidth(a.bytes_per_s)}"
+        for a in plan.placement.axes
+    ]
+    where = ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in plan.placement.nodes)
+    order = f"order {plan.placement.order} on node{'s' * (plan.nodes > 1)} {where}"
+    return (("Links", " · ".join([*shown, order])),) if shown else ()
+
+
+def _run(block: StageBlock) -> str:
+    first, last = block.first_stage, block.last_stage
+    return f"{first}–{last}" if first < last else f"{first}"
+
+
+def _block_line(block: StageBlock) -> str:
+    price = block.usd_per_gpu_hour
+    usd = "" if price is None else f" at ${price:,.2f} per GPU-hour"
+    nodes = f"{block.nodes} node{'s' * (block.nodes > 1)}"
+    return f"{block.gpus} GPUs on {nodes} of {block.gpu}{usd}"
+
+
+_SPELLED = 3
+"""Ranks of a group that are written out."""
+
+
+def _ranks(axis: PlacedAxis) -> str:
+    """Write rank 0's group: ``0–7``, ``0, 8, 16`` or ``0, 8 … 504``."""
+    last = (axis.ranks - 1) * axis.stride
+    if axis.stride == 1:
+        return f"0–{last}"
+    if axis.ranks <= _SPELLED:
+        return ", ".join(str(member * axis.stride) for member in range(axis.ranks))
+    return f"0, {axis.stride} … {last}"
 
 
 _INVISIBLE = 1e-5

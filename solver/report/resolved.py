@@ -13,9 +13,9 @@ from typing import Any
 
 from topology.cluster import Cluster, NodeGroup
 
-from ..job.job import PlanningProblem, Search
-from ..job.rules import RULE_FIELDS
+from ..job.job import PlanningProblem
 from ..job.schema import GRAD_BYTES
+from ..job.search_field import search_data
 
 PLAN_SCHEMA = "shardplan.plan/1"
 
@@ -42,20 +42,11 @@ def problem_data(problem: PlanningProblem) -> dict[str, Any]:
         "training": _training(problem),
         "finetune": None if finetune is None else finetune.model_dump(mode="json"),
         "limits": limits,
-        "search": _search(problem.search),
+        "search": search_data(problem.search),
         "objective": problem.objective.model_dump(mode="json"),
         "framework": problem.framework,
         **problem.account.model_dump(mode="json"),
     }
-
-
-def _search(search: Search) -> dict[str, Any]:
-    data = search.model_dump(mode="json", exclude={"rules"})
-    for field, relation in RULE_FIELDS.items():
-        rules = [rule for rule in search.rules if rule.relation == relation]
-        if rules:
-            data[field] = [f"{rule.axis}={rule.value}" for rule in rules]
-    return data
 
 
 def _training(problem: PlanningProblem) -> dict[str, Any]:
@@ -70,6 +61,9 @@ def _training(problem: PlanningProblem) -> dict[str, Any]:
         "grad_dtype": names[job.recipe.grad_bytes],
         "flash_attention": job.attention == "flash",
         "fused_loss": job.fused_loss,
+        "loss_chunks": job.loss_chunks,
+        "expert_imbalance": job.expert_imbalance,
+        "capacity_factor": job.capacity_factor,
     }
 
 
@@ -90,8 +84,13 @@ def _group(group: NodeGroup) -> dict[str, Any]:
         "nvlink_domain": group.nvlink_domain,
         "oversubscription": group.oversubscription,
         "leaf_nodes": group.leaf_nodes,
+        "nics_per_node": group.nics_per_node,
+        "rails": group.rails,
+        "pcie_switch_gpus": group.pcie_switch_gpus,
         "usable_memory": group.gpu.usable_bytes,
     }
+    if group.host_bytes is not None:
+        data["host_memory"] = group.host_bytes
     if group.price_usd_per_gpu_hour is not None:
         data["price"] = {
             "usd_per_gpu_hour": group.price_usd_per_gpu_hour,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+
+from topology.cluster import NodeGroup
+from topology.placement import ORDERS
 
 from ..checks import Facts, judge, step_from_stages
 from ..cost.tables import Choice, Tables
 from ..cost.ticks import MIB, TICK_S
-from ..plan import Batch, Cost, Layout, Plan
+from ..job.job import Job
+from ..plan import Batch, Cost, Layout, Options, Plan
 from .decision import Decision, column_of
 from .instance import SECONDS_PER_HOUR, Instance
+from .placing import place
 from .pricing import Priced
 
 FLOAT_NOISE = 1e-12
@@ -51,16 +58,11 @@ def judged_plan(
     estimate = instance.cost.estimate(tables, 0, choice)
     degrees = tables.shapes.row(0)
     layout = layout_of(degrees, decision.zero, decision.replicas)
-    batch = Batch(
-        micro_batch=degrees["micro_batch"],
-        microbatches=degrees["microbatches"],
-        global_sequences=instance.job.global_batch,
-        global_tokens=instance.job.step_tokens,
-    )
-    cost = cost_of(instance, estimate.time.step_s, degrees["held"])
+    batch = batch_of(instance.job, degrees)
+    cost = cost_of(instance.job, estimate.time.step_s, [(degrees["held"], instance.group)])
     facts = Facts(instance.job, instance.group, instance.limits, layout, batch, estimate, cost)
     checks = judge(facts)
-    _second_opinion(instance, decision, facts)
+    second_opinion(decision.step, decision.memory, facts)
     kinds = [instance.cost.kinds[k] for k in decision.recompute]
     alike = len({s.recompute for s in estimate.stages}) == 1
     return Plan(
@@ -69,12 +71,35 @@ def judged_plan(
         nodes=-(-degrees["gpus"] // instance.group.gpus_per_node),
         gpus_held=degrees["held"],
         layout=layout,
+        placement=place(instance.group, layout),
         axes=decision.axes,
         batch=batch,
         recompute=kinds[0] if alike else "/".join(kinds),
+        options=options_of(instance),
         estimate=estimate,
         cost=cost,
         limits=checks,
+    )
+
+
+def options_of(instance: Instance) -> Options:
+    """Return what the plans of an instance have in common."""
+    search, profile = instance.search, getattr(instance.cost, "profile", None)
+    return Options(
+        precision=instance.job.recipe.precision,
+        offload=search.offload,
+        cp_comm=search.cp_comm,
+        recompute_modules=profile.software.recompute_modules if profile else (),
+    )
+
+
+def batch_of(job: Job, degrees: dict[str, int]) -> Batch:
+    """Return how a shape cuts the global batch."""
+    return Batch(
+        micro_batch=degrees["micro_batch"],
+        microbatches=degrees["microbatches"],
+        global_sequences=job.global_batch,
+        global_tokens=job.step_tokens,
     )
 
 
@@ -92,31 +117,44 @@ def layout_of(degrees: dict[str, int], zero: int, replicas: int) -> Layout:
         dp_shard=degrees["dp"] // replicas,
         dp_replicate=replicas,
         zero=zero,
+        order=ORDERS[degrees["order"]],
     )
 
 
-def cost_of(instance: Instance, step_s: float, held: int) -> Cost:
-    """Return GPU-hours and USD of the run, or of one step where no tokens are given."""
-    job, price = instance.job, instance.group.price_usd_per_gpu_hour
+def cost_of(job: Job, step_s: float, held: Sequence[tuple[int, NodeGroup]]) -> Cost:
+    """Return GPU-hours and USD of the run, or of one step where no tokens are given.
+
+    ``held`` are the GPUs paid for in each node group.
+    """
     steps = job.steps
     wall = step_s * (steps or 1)
-    hours = held * wall / SECONDS_PER_HOUR
-    usd = None if price is None else hours * price
+    hours = [gpus * wall / SECONDS_PER_HOUR for gpus, _ in held]
+    usd: float | None = 0.0
+    for spent, (_, group) in zip(hours, held, strict=True):
+        price = group.price_usd_per_gpu_hour
+        usd = None if usd is None or price is None else usd + spent * price
     tokens = job.step_tokens * (steps or 1)
     return Cost(
         steps=steps,
         wall_clock_s=wall,
-        gpu_hours=hours,
+        gpu_hours=sum(hours),
         usd=usd,
         usd_per_million_tokens=None if usd is None else usd / tokens * MILLION,
     )
 
 
-def _second_opinion(instance: Instance, decision: Decision, facts: Facts) -> None:
-    again, step = step_from_stages(facts), decision.step * TICK_S
+def second_opinion(step_ticks: int, memory_mib: int, facts: Facts) -> None:
+    """Hold step and memory that the search used against the estimate's own figures.
+
+    Raises
+    ------
+    DisagreementError
+        Where they differ by more than rounding.
+    """
+    again, step = step_from_stages(facts), step_ticks * TICK_S
     noise = FLOAT_NOISE * step
     if not again - noise <= step <= again + noise + 2 * TICK_S:
-        raise DisagreementError(f"step {step!r} s against {again!r} s for {decision}")
-    need = -(-facts.estimate.peak_bytes // MIB)
-    if abs(need - decision.memory) > 1:
-        raise DisagreementError(f"memory {decision.memory} MiB against {need} for {decision}")
+        raise DisagreementError(f"step {step!r} s against {again!r} s for {facts.layout}")
+    need = -(-max(s.memory.total_bytes for s in facts.estimate.stages) // MIB)
+    if abs(need - memory_mib) > 1:
+        raise DisagreementError(f"memory {memory_mib} MiB against {need} for {facts.layout}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,11 +59,31 @@ class Found:
     proved: bool
 
 
+def _never() -> bool:
+    return False
+
+
+def _unseen(bound: int, value: int | None) -> None:
+    """Tell nobody."""
+
+
 @dataclass
 class Clock:
-    """A wall-clock limit shared by all the searches of one result."""
+    """A wall-clock limit shared by all the searches of one result.
+
+    Attributes
+    ----------
+    limit_s
+        Seconds in all; None for no limit.
+    stop
+        Asked between models: whether whoever waits has had enough.
+    watch
+        Told the least bound and the best value of the objective so far, in its integer unit.
+    """
 
     limit_s: float | None = None
+    stop: Callable[[], bool] = _never
+    watch: Callable[[int, int | None], None] = _unseen
     started: float = field(default_factory=time.monotonic)
 
     def left(self) -> float | None:
@@ -72,9 +93,9 @@ class Clock:
         return self.limit_s - (time.monotonic() - self.started)
 
     def over(self) -> bool:
-        """Whether the limit has passed."""
+        """Whether the limit has passed, or the search was told to stop."""
         left = self.left()
-        return left is not None and left <= 0
+        return self.stop() or (left is not None and left <= 0)
 
 
 class _Queue:
@@ -152,17 +173,23 @@ class Searcher:
             int(self.priced.column_values(row, self.instance.goal).min(initial=NEVER)), cheap
         )
 
-    def best(self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH) -> Found:
+    def best(
+        self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH, enough: int = 0
+    ) -> Found:
         """Find the least goal under ``below`` among ``rows``, with its proof; ties unbroken.
 
-        ``bounds`` are the cheap bounds of all shapes.
+        ``bounds`` are the cheap bounds of all shapes. The search ends at the first plan whose goal
+        is at most ``enough``.
         """
         order = rows[np.argsort(bounds[rows], kind="stable")]
         queue = _Queue(self, order[bounds[order] < below], bounds, batch)
         best: Decision | None = None
         value, open_bound, proved = below, NEVER, True
         while not self.clock.over() and (chunk := queue.take(value, CHUNK)):
+            if best is not None and value <= enough:
+                return Found(best, min(chunk[0][0], queue.remaining()), chunk[0][0], proved=False)
             places = [row for _, row in chunk]
+            self.clock.watch(chunk[0][0], None if best is None else value)
             guess = min(self._guess(row) for row in places)
             at_most = min(value - 1, guess)
             tables = self.priced.tables(places, self.instance.goal, at_most)

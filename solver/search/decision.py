@@ -32,7 +32,8 @@ class Decision:
     axes
         Parallel axes, HSDP included.
     order
-        (pp, tp, cp, ep, vpp, gpus, zero, micro-batch, recompute, replicas): the last tie-break.
+        (pp, tp, cp, ep, etp, vpp, gpus, zero, micro-batch, recompute, replicas, order of axes): the
+        last tie-break.
     """
 
     row: int
@@ -64,8 +65,8 @@ def decide(tables: Tables, place: int, row: int, choice: Choice) -> Decision:
     replicas = int(tables.shardings.replicas[place, choice.sharding])
     plain = axes(s["tp"], s["pp"], s["cp"], s["ep"], s["etp"], s["dp"], replicas)
     order = (
-        *(s[name] for name in ("pp", "tp", "cp", "ep", "vpp", "gpus")),
-        zero, s["micro_batch"], *choice.recompute, -replicas,
+        *(s[name] for name in ("pp", "tp", "cp", "ep", "etp", "vpp", "gpus")),
+        zero, s["micro_batch"], *choice.recompute, -replicas, s["order"],
     )  # fmt: skip
     return Decision(
         row, zero, replicas, choice.recompute, step, memory, communication,

@@ -40,22 +40,20 @@ def runners_up(
 
 
 def recommended(
-    searcher: Searcher, rows: IntArray, bounds: IntArray, best: Decision, tolerance: float
-) -> Decision:
-    """Return the fewest-axes plan whose goal is within ``tolerance`` of the optimum's.
+    searcher: Searcher, rows: IntArray, bounds: IntArray, most: int, axes: int
+) -> Decision | None:
+    """Return the plan of fewest axes, fewer than ``axes``, whose goal is at most ``most``.
 
     Among plans of as many axes the best; HSDP counts an axis more than its shape, so a shape of
-    that many axes may give no plan and the search goes on.
+    that many axes may give no plan and the search goes on. None where there is none.
     """
-    instance = searcher.instance
-    most = int(best.value(instance) * (1 + tolerance))
     plain = searcher.priced.axes
-    for count in range(best.axes):
+    for count in range(axes):
         able = rows[(plain[rows] == count) & (bounds[rows] <= most)]
         found = searcher.best(able, bounds, most + 1, AHEAD)
         if found.best is None:
             continue
         unique = searcher.unique(able, bounds, found.best) or found.best
-        if unique.axes < best.axes:
+        if unique.axes < axes:
             return unique
-    return best
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +17,25 @@ from ..cost.tables import CostModel
 from ..cost.textbook_model import Textbook, textbook_search
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem, Search
-from ..plan import Certificate, Plan, Result, Status
+from ..job.rules import Rule
+from ..plan import Certificate, Plan, Result
 from .assemble import plan_of
 from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
 from .front import complete_front
 from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Goal, Instance
+from .mixed import Mixed, Part, alone
 from .pricing import NEVER, Priced
-from .reasons import fewest_gpus, why_nothing_fits
+from .reasons import hints, why_nothing_fits
 from .runners_up import recommended, runners_up
 from .space import Space, build_space
-from .validate import too_long, validate
+from .split_plan import split_plan
+from .splits import Splits
+from .stagewise import Split
+from .uneven import Best
+from .validate import chooses_stages, too_long, validate
+from .variants import merged, variants_of
 
 Progress = Callable[[float | None, float | None], None]
 """Called with the certified bound and the best value so far, in seconds or USD."""
@@ -45,7 +53,11 @@ TEXTBOOK_ERROR = 0.25
 def profile_of(problem: PlanningProblem) -> Profile:
     """Return the profile that a problem names, or its framework's default."""
     stack = problem.account.profile or FRAMEWORK_STACK[problem.framework]
-    return find_profile(stack, problem.cluster.group.gpu.id)
+    profile, search = find_profile(stack, problem.cluster.group.gpu.id), problem.search
+    chosen: dict[str, Any] = {"cp_comm": search.cp_comm}
+    if search.recompute_modules is not None:
+        chosen["recompute_modules"] = search.recompute_modules
+    return profile.model_copy(update={"software": profile.software.model_copy(update=chosen)})
 
 
 def instance_of(
@@ -77,6 +89,8 @@ def solve(
     time_limit_s: float | None = None,
     top: int | None = None,
     progress: Progress | None = None,
+    stop: Callable[[], bool] | None = None,
+    explain: bool = True,
 ) -> Result:
     """Find the best plan and prove it.
 
@@ -91,7 +105,11 @@ def solve(
     top
         Plans to return; None takes the problem's.
     progress
-        Called after each search with bound and best value.
+        Called as the search goes on with bound and best value.
+    explain
+        Say why nothing fits, where nothing does.
+    stop
+        Asked as the search goes on; once it is true the best so far is returned.
 
     Returns
     -------
@@ -104,10 +122,42 @@ def solve(
     InputError
         Where the problem contradicts itself or asks what is not supported.
     """
-    instance = instance_of(problem)
-    return _Solve(problem, instance, SolverSettings(seed, workers), Clock(time_limit_s)).run(
-        top or problem.objective.top, progress
-    )
+    settings, clock = SolverSettings(seed, workers), Clock(time_limit_s)
+    if stop is not None:
+        clock.stop = stop
+    top = top or problem.objective.top
+    results = [
+        _solve_one(one, settings, clock, top, progress, explain) for one in variants_of(problem)
+    ]
+    return results[0] if len(results) == 1 else merged(problem, results, top)
+
+
+def _solve_one(
+    problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int,
+    progress: Progress | None, explain: bool,
+) -> Result:  # fmt: skip
+    if len(problem.cluster.groups) > 1:
+        return _solve_mixed(problem, settings, clock, top)
+    return _Solve(problem, instance_of(problem), settings, clock).run(top, progress, explain)
+
+
+def _solve_mixed(
+    problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int
+) -> Result:
+    """Search each node group alone, then pipelines across groups."""
+    parts = []
+    for number, group in enumerate(problem.cluster.groups):
+        one = alone(problem, number)
+        exact = one.search.gpus
+        if exact is not None and exact > group.gpus:  # no plan on this group alone
+            rules = (*one.search.rules, Rule(axis="gpus", relation="=", value=exact))
+            alone_search = one.search.model_copy(update={"gpus": None, "rules": rules})
+            one = replace(one, search=alone_search)
+        instance = instance_of(one)
+        result = _Solve(one, instance, settings, clock).run(top, None, explain=False)
+        parts.append(Part(replace(instance, search=problem.search), result))
+    tolerance = max(part.result.tolerance for part in parts)
+    return Mixed(problem, parts, settings, clock).run(top, tolerance)
 
 
 class _Solve:
@@ -122,6 +172,7 @@ class _Solve:
         self.priced: Priced = twin.priced if twin else Priced.of(instance, self.space.shapes)
         tally = twin.searcher.tally if twin else Tally()
         self.searcher: Searcher = Searcher(instance, self.priced, settings, clock, tally)
+        self.splits = Splits(instance, self.space.shapes, settings, clock, tally)
         self.bounds = self.searcher.bounds()
         self.rows = np.flatnonzero(self.bounds < NEVER)
         if isinstance(instance.cost, Calibrated):
@@ -134,47 +185,90 @@ class _Solve:
             self.profile, self.measured, self.error = "textbook", True, TEXTBOOK_ERROR
             self.difference = TEXTBOOK_ERROR * BETWEEN_PLANS
 
-    def run(self, top: int, progress: Progress | None) -> Result:
+    def run(self, top: int, progress: Progress | None, explain: bool = True) -> Result:
         """Search, break ties, then the runners-up, the recommendation and the front."""
-        found = self.searcher.best(self.rows, self.bounds, NEVER)
         if progress is not None:
-            value = None if found.best is None else found.best.value(self.instance)
-            progress(self._unit(found.bound), self._unit(value))
-        if found.best is None:
-            return self._nothing(found)
-        unique = self.searcher.unique(self.rows, self.bounds, found.best)
-        best = unique or found.best
-        status: Status = "optimal" if found.proved and unique is not None else "feasible"
-        more = runners_up(self.searcher, self.rows, self.bounds, best, top)
-        decisions = [best, *more]
-        simple = recommended(self.searcher, self.rows, self.bounds, best, self._tolerance())
-        if simple not in decisions:
-            decisions.append(simple)
-        plans = tuple(self._plan(d, i + 1) for i, d in enumerate(decisions))
+            self.clock.watch = lambda bound, value: progress(self._unit(bound), self._unit(value))
+        found = self.searcher.best(self.rows, self.bounds, NEVER)
+        value = None if found.best is None else found.best.value(self.instance)
+        self.clock.watch(found.bound, value)
+        split, freely = self._split(found.best)
+        if found.best is None and split is None:
+            return self._nothing(found, freely, explain)
+        proved = found.proved and freely.proved
+        answers: list[Decision | Split] = [split] if split else []
+        if found.best is not None:
+            unique = self.searcher.unique(self.rows, self.bounds, found.best)
+            proved &= unique is not None
+            best = unique or found.best
+            answers += [best, *runners_up(self.searcher, self.rows, self.bounds, best, top)]
+            del answers[top:]
+        place = self._recommended(answers)
         front, front_proved = self._front()
         notes = [] if front_proved else ["the front is not proved complete: time ran out"]
+        first = answers[0]
+        refined = None
+        if self._refines and isinstance(first, Decision):
+            refined = self.splits.refine(first)
         return Result(
-            status=status if front_proved else "feasible",
+            status="optimal" if proved and front_proved else "feasible",
             objective=self.problem.objective.minimise,
-            plans=plans,
-            recommended=decisions.index(simple) + 1,
+            plans=tuple(self._plan(answer, i + 1) for i, answer in enumerate(answers)),
+            recommended=place,
             fastest=self._fastest(),
+            refined=None if refined is None else self._plan(refined, 1),
             front=front,
             profile=self.profile,
             expected_error=self.error,
             tolerance=self._tolerance(),
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
-            certificate=self._certificate(found, best),
+            certificate=self._certificate(found, freely),
             notes=tuple(notes),
         )
+
+    @property
+    def _refines(self) -> bool:
+        return self.instance.search.stages == "refine" and chooses_stages(self.problem)
+
+    @property
+    def _free(self) -> bool:
+        return self.instance.search.stages == "free"
+
+    def _split(self, best: Decision | None) -> tuple[Split | None, Best]:
+        """Look for a better split of any shape, where the search spreads layers freely."""
+        value = NEVER if best is None else best.value(self.instance)
+        if not self._free:
+            return None, Best(None, value, value, proved=True)
+        found = self.splits.free(value)
+        return found.split, found
+
+    def _recommended(self, answers: list[Decision | Split]) -> int:
+        """Return the rank of the simplest plan within the tolerance; add it where it is new."""
+        first = answers[0]
+        value = self._value(first)
+        most = int(value * (1 + self._tolerance()))
+        simple = recommended(self.searcher, self.rows, self.bounds, most, first.axes)
+        if simple is None:
+            return 1
+        if simple not in answers:
+            answers.append(simple)
+        return answers.index(simple) + 1
+
+    def _value(self, answer: Decision | Split) -> int:
+        if isinstance(answer, Decision):
+            return answer.value(self.instance)
+        held = int(answer.pipeline.shape.held[0])
+        return answer.totals.step * (held if self.instance.goal == "cost" else 1)
 
     def _tolerance(self) -> float:
         chosen = self.problem.objective.tolerance
         return max(self.difference, LEAST_TOLERANCE) if chosen is None else chosen
 
-    def _plan(self, decision: Decision, rank: int) -> Plan:
-        return plan_of(self.instance, self.priced, decision, rank)
+    def _plan(self, answer: Decision | Split, rank: int) -> Plan:
+        if isinstance(answer, Split):
+            return split_plan(answer, rank)
+        return plan_of(self.instance, self.priced, answer, rank)
 
     def _fastest(self) -> Plan | None:
         """Return the fastest plan beside the cheapest; its price says what speed costs."""
@@ -185,7 +279,8 @@ class _Solve:
         if found.best is None:
             return None
         unique = other.searcher.unique(other.rows, other.bounds, found.best)
-        return other._plan(unique or found.best, 1)
+        best = unique or found.best
+        return other._plan(other._split(best)[0] or best, 1)
 
     def _for_time(self) -> _Solve:
         """Return the same problem for the fastest plan, over the same priced shapes."""
@@ -197,7 +292,9 @@ class _Solve:
             return (), True
         if self.instance.goal != "time":
             return self._for_time()._front()
-        points, proved = complete_front(self.searcher, self.rows, self.bounds)
+        points, proved = complete_front(
+            self.searcher, self.rows, self.bounds, self.splits.on if self._free else None
+        )
         plans = (self._plan(point, i + 1) for i, point in enumerate(points))
         return tuple(plan.model_copy(update={"on_front": True}) for plan in plans), proved
 
@@ -212,10 +309,10 @@ class _Solve:
             return value * TICK_S / SECONDS_PER_HOUR * price
         return value * TICK_S
 
-    def _certificate(self, found: Found, best: Decision | None) -> Certificate:
+    def _certificate(self, found: Found, freely: Best) -> Certificate:
         tally = self.searcher.tally
-        value = None if best is None else best.value(self.instance)
-        bound = min(found.bound, value) if value is not None else found.bound
+        nothing = found.best is None and freely.split is None
+        value, bound = None if nothing else freely.value, min(found.bound, freely.bound)
         gap = None if value is None else (value - bound) / value
         dropped = dict(self.space.dropped)
         for name, rows in self.searcher.excluded().items():
@@ -233,22 +330,15 @@ class _Solve:
             gap=gap,
         )
 
-    def _nothing(self, found: Found) -> Result:
-        proved = found.proved and not self.clock.over()
+    def _nothing(self, found: Found, freely: Best, explain: bool) -> Result:
+        proved = found.proved and freely.proved and not self.clock.over()
         long = self.priced.step_bound > LONGEST_STEP // 2
         for excluded in self.searcher.excluded().values():
             long &= ~excluded
         if long.any():
             raise InputError(too_long(self.problem))
-        settings = self.searcher.settings
-        reasons = why_nothing_fits(self.instance, settings, self.clock) if proved else ()
-        notes: tuple[str, ...] = ()
-        if proved and (fewest := fewest_gpus(self.instance, settings, self.clock)):
-            gpus, nodes, layout = fewest
-            notes = (
-                f"{gpus} GPUs ({nodes} nodes) are the fewest of this kind that hold a plan within "
-                f"every limit: {layout}",
-            )
+        settings, explain = self.searcher.settings, explain and proved
+        why = why_nothing_fits(self.instance, settings, self.clock) if explain else None
         return Result(
             status="infeasible" if proved else "unknown",
             objective=self.problem.objective.minimise,
@@ -261,7 +351,8 @@ class _Solve:
             tolerance=self._tolerance(),
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
-            certificate=self._certificate(found, None),
-            reasons=reasons,
-            notes=notes,
+            certificate=self._certificate(found, freely),
+            infeasibility=why,
+            reasons=() if why is None else why.reasons,
+            notes=() if why is None else hints(why),
         )

@@ -6,27 +6,31 @@ model holds too; switching the limit off in the instance brings its shapes back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from topology.levels import spanned_level
+from topology.placement import MEGATRON_ORDER, ORDERS
 
 from ..axes import context, data, expert, pipeline, tensor
 from ..cost.shapes import Shapes
 from ..cost.stages import interleaves, stack_fits
 from ..degrees import BoolArray, IntArray, divisors
-from ..job.job import Search
+from ..job.job import Job, Search
 from .instance import Instance
 
 MANY_TOKENS, SMALLEST_CHOICE = 65_536, 16
-"""Unless the search names others, micro-batches are powers of two up to 65,536 tokens, at least up
-to 16 sequences: products of that many rows are within 0.2 % of their best rate (profiles/gpus.yaml,
-matmul_half_rows), and activations only grow."""
+"""Unless the search names others, micro-batches divide the batch and have up to 65,536 tokens, at
+least up to 16 sequences: products of that many rows are within 0.2 % of their best rate
+(profiles/gpus.yaml, matmul_half_rows), and activations only grow."""
 
 
-def micro_batches(seq_len: int) -> tuple[int, ...]:
+def micro_batches(job: Job) -> tuple[int, ...]:
     """Return the micro-batches looked at unless the search names others."""
-    largest = max(MANY_TOKENS // seq_len, SMALLEST_CHOICE)
-    return tuple(2**power for power in range(largest.bit_length()))
+    largest = max(MANY_TOKENS // job.seq_len, SMALLEST_CHOICE)
+    return tuple(size for size in divisors(job.global_batch) if size <= largest)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def build_space(instance: Instance) -> Space:
     return Space(shapes, counts, dropped)
 
 
-def _chosen(search: Search, axis: str, legal: tuple[int, ...]) -> IntArray:
+def chosen(search: Search, axis: str, legal: tuple[int, ...]) -> IntArray:
     """Return the legal degrees that the search's list and rules allow."""
     listed = getattr(search, axis, None)
     kept = legal if listed is None else tuple(d for d in legal if d in set(listed))
@@ -93,18 +97,20 @@ def _degrees(instance: Instance, dropped: dict[str, int]) -> dict[str, IntArray]
     """TP × CP × PP × DP whose product is a considered number of GPUs."""
     job, search, most = instance.job, instance.search, _largest(instance)
     model = job.transformer
-    tp = _chosen(search, "tp", tuple(d for d in tensor.degrees(model) if d <= most))
-    cp = _chosen(search, "cp", context.degrees(job.seq_len, most))
+    tp = chosen(search, "tp", tuple(d for d in tensor.degrees(model) if d <= most))
+    cp = chosen(search, "cp", context.degrees(job.seq_len, most))
     stages = min(model.layers, most)
-    pp = _chosen(search, "pp", tuple(range(1, stages + 1)))
+    pp = chosen(search, "pp", tuple(range(1, stages + 1)))
     if instance.holds("max_stages"):
         pp = pp[_drop(dropped, "max_stages", pp <= instance.limits.max_stages)]
-    dp = _chosen(search, "dp", tuple(d for d in divisors(job.global_batch) if d <= most))
+    dp = chosen(search, "dp", tuple(d for d in divisors(job.global_batch) if d <= most))
     grid = np.meshgrid(tp, cp, pp, dp, indexing="ij")
     flat = dict(zip(("tp", "cp", "pp", "dp"), (g.ravel() for g in grid), strict=True))
     gpus = flat["tp"] * flat["cp"] * flat["pp"] * flat["dp"]
     keep = gpu_count_is_considered(instance, gpus)
     keep &= job.seq_len % (flat["tp"] * flat["cp"]) == 0
+    if search.cp_comm == "all_to_all":
+        keep &= context.splits_heads(model, flat["tp"], flat["cp"])
     keep &= bool(data.stages(search))  # rules may leave no way to hold the states
     flat = {name: values[keep] for name, values in flat.items()}
     if instance.holds("tp_within_node"):
@@ -119,8 +125,8 @@ def _with_batches(
     """Add micro-batch, micro-batches and virtual stages."""
     search = instance.search
     parts: list[dict[str, IntArray]] = []
-    sizes = search.micro_batch or micro_batches(instance.job.seq_len)
-    for micro in _chosen(search, "micro_batch", sizes):
+    sizes = search.micro_batch or micro_batches(instance.job)
+    for micro in chosen(search, "micro_batch", sizes):
         per_pipeline = instance.job.global_batch // base["dp"]
         keep = per_pipeline % micro == 0
         keep &= search.keeps("microbatches", per_pipeline // micro)
@@ -141,9 +147,9 @@ def _with_virtual_stages(
     pp, microbatches = cut["pp"], cut["microbatches"]
     deepest = {-(-model.layers // int(p)) for p in np.unique(pp) if p > 1}
     cuts = sorted({1, *(v for layers in deepest for v in pipeline.interleavings(layers))})
-    for vpp in _chosen(instance.search, "vpp", tuple(cuts)):
+    for vpp in chosen(instance.search, "vpp", tuple(cuts)):
         virtual = np.full_like(pp, vpp)
-        legal = interleaves(model.layers, pp, virtual) & stack_fits(model, pp, virtual)
+        legal = interleaves(model, pp, virtual) & stack_fits(model, pp, virtual)
         if vpp > 1:
             legal &= (pp > 1) & (microbatches % pp == 0)
         kept = {name: values[legal] for name, values in cut.items()}
@@ -158,20 +164,48 @@ def _with_virtual_stages(
 
 
 def _with_experts(instance: Instance, batched: dict[str, IntArray]) -> Shapes:
-    """Add the expert degree, and the GPUs used and held."""
+    """Add the expert degrees, and the GPUs used and held."""
     node = instance.group.gpus_per_node
     gpus = batched["tp"] * batched["cp"] * batched["pp"] * batched["dp"]
     held = -(-gpus // node) * node
     ranks = batched["tp"] * batched["cp"] * batched["dp"]
     parts = []
-    for ep in _chosen(instance.search, "ep", expert.degrees(instance.job.transformer)):
-        keep = ranks % ep == 0
+    model, search = instance.job.transformer, instance.search
+    choices = itertools.product(
+        chosen(search, "ep", expert.degrees(model)), expert.slices(model, batched["tp"])
+    )
+    for ep, etp in choices:
+        keep = (etp > 0) & (ranks % np.maximum(ep * etp, 1) == 0) & search.allows("etp", etp)
         columns = {name: values[keep] for name, values in batched.items()}
         count = int(keep.sum())
         parts.append(
             Shapes(
-                gpus=gpus[keep], held=held[keep], ep=np.full(count, ep),
-                etp=np.ones(count, np.int64), **columns,
+                gpus=gpus[keep], held=held[keep], ep=np.full(count, ep), etp=etp[keep],
+                order=np.zeros(count, np.int64), **columns,
             )
         )  # fmt: skip
-    return Shapes.concatenate(parts) if parts else Shapes.of().take(slice(0, 0))
+    shapes = Shapes.concatenate(parts) if parts else Shapes.of().take(slice(0, 0))
+    return _with_orders(instance, shapes)
+
+
+def _with_orders(instance: Instance, shapes: Shapes) -> Shapes:
+    """Add the order that keeps the stages of a pipeline together, where that may help.
+
+    It brings stages nearer and takes replicas further apart, so it can only win where it takes the
+    pipeline to an inner level; elsewhere it is at best a tie, which the usual order wins. Expert
+    layers need the same ranks in a stage as the others (`topology.placement.Placement`).
+    """
+    wanted = instance.search.order or ORDERS
+    swapped = replace(shapes, order=np.ones_like(shapes.order))
+    legal = shapes.pp == 1
+    if instance.job.transformer.moe is None:
+        legal |= True
+    else:
+        legal |= shapes.tp * shapes.cp == shapes.ep * shapes.etp
+    if MEGATRON_ORDER not in wanted:
+        return swapped.take(legal)
+    if len(wanted) == 1 or not instance.cost.places:
+        return shapes
+    group, used = instance.group, shapes.gpus
+    far, near = (spanned_level(group, s.pp, s.stage_stride, used) for s in (shapes, swapped))
+    return Shapes.concatenate([shapes, swapped.take(legal & (near < far))])

@@ -10,7 +10,7 @@ from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem, Search
 from .instance import LONGEST_STEP
 
-TEXTBOOK_ONLY_ONE = ("cp", "ep", "vpp")
+TEXTBOOK_ONLY_ONE = ("cp", "ep", "etp", "vpp")
 """Axes that the textbook account does not have."""
 
 
@@ -19,7 +19,7 @@ def validate(problem: PlanningProblem) -> None:
     faults = [*_money(problem), *_search(problem), *_precision(problem)]
     if faults:
         raise InputError(*faults)
-    unsupported = list(_textbook(problem))
+    unsupported = [*_textbook(problem), *_stages(problem)]
     if unsupported:
         raise UnsupportedError(*unsupported)
 
@@ -107,6 +107,21 @@ def _precision(problem: PlanningProblem) -> list[Problem]:
     return [
         _fault(problem, "training.precision", "SP118",
                f"{gpu.name} has no matrix units for {precision}.", f"Use one of {', '.join(able)}.")
+    ]  # fmt: skip
+
+
+def chooses_stages(problem: PlanningProblem) -> bool:
+    """Whether layers can be chosen stage by stage in this account and job."""
+    return problem.account.cost_model == "calibrated" and problem.job.finetune is None
+
+
+def _stages(problem: PlanningProblem) -> list[Problem]:
+    if problem.search.stages != "free" or chooses_stages(problem):
+        return []
+    return [
+        _fault(problem, "search.stages", "SP115",
+               "layers are chosen freely in the calibrated account, for whole models, only.",
+               "Drop the field: layers are then spread evenly.")
     ]  # fmt: skip
 
 

@@ -40,7 +40,8 @@ def columns(*zero: int) -> Shardings:
 def states(finetune: Finetune | None, shapes: Shapes, *zero: int, model: Any = LLAMA) -> Any:
     tuned = job(finetune, model)
     stages = split(model, shapes.pp, shapes.vpp)
-    return state_bytes(tuned, MEGATRON, weights_of(tuned, shapes, stages), shapes, columns(*zero))
+    weights, on_card = weights_of(tuned, shapes, stages), np.zeros((1, 1), np.int64)
+    return state_bytes(tuned, MEGATRON, weights, shapes, columns(*zero), on_card)
 
 
 def test_only_adapters_have_gradients_and_optimizer_states() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from solver.cost.memory.activations import activation_bytes, loss_bytes, saved_per_token
+from solver.cost.memory.items import PHASES
 from solver.cost.memory.options import memory_options
-from solver.cost.memory.peak import PHASES, memory_items
+from solver.cost.memory.peak import memory_items
 from solver.cost.memory.states import state_bytes, weights_of
 from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.schedule import chunks_in_flight
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
+from solver.cost.verdict import oom_probability
 from solver.job.job import Job, Recompute
 from solver.job.recipe import Recipe
 from solver.job.transformer import Moe, Transformer
@@ -24,6 +28,7 @@ MIXTURE = Transformer.model_validate(
     {**WIDTHS, "ffn": 512, "moe": Moe(experts=16, top_k=2, ffn=512)}
 )
 SEQ = 2048
+ON_CARD = np.zeros((1, 1), np.int64)
 
 
 def job(model: Transformer, **fields: object) -> Job:
@@ -174,7 +179,7 @@ def test_zero_stages_shard_optimizer_gradients_weights() -> None:
     stages = split(LLAMA, shapes.pp, shapes.vpp)
     weights = weights_of(job(LLAMA), shapes, stages)
     parameters = weights.held
-    states = state_bytes(job(LLAMA), profile(), weights, shapes, columns(0, 1, 2, 3))
+    states = state_bytes(job(LLAMA), profile(), weights, shapes, columns(0, 1, 2, 3), ON_CARD)
     whole = parameters.dense[0, 0]
     assert np.allclose(states.weights[0, 0], [2 * whole, 2 * whole, 2 * whole, 2 * whole / 8])
     assert np.allclose(states.gradients[0, 0], [4 * whole, 4 * whole, whole / 2, whole / 2])
@@ -187,7 +192,7 @@ def test_experts_are_sharded_over_expert_data_ranks_only() -> None:
     stages = split(MIXTURE, shapes.pp, shapes.vpp)
     weights = weights_of(job(MIXTURE), shapes, stages)
     parameters = weights.held
-    states = state_bytes(job(MIXTURE), profile(), weights, shapes, columns(1))
+    states = state_bytes(job(MIXTURE), profile(), weights, shapes, columns(1), ON_CARD)
     dense, expert = parameters.dense[0, 0], parameters.expert[0, 0]
     assert expert == 8 * 2 * 3 * 1024 * 512
     assert states.optimizer[0, 0, 0] == pytest.approx(12 * (dense / 8 + expert))
@@ -198,10 +203,10 @@ def test_eight_bit_moments_and_the_host() -> None:
     weights = weights_of(job(LLAMA), shapes, split(LLAMA, shapes.pp, shapes.vpp))
     parameters = weights.held
     small = job(LLAMA, recipe=Recipe(moment_bytes=2))
-    optimizer = state_bytes(small, profile(), weights, shapes, columns(1)).optimizer
+    optimizer = state_bytes(small, profile(), weights, shapes, columns(1), ON_CARD).optimizer
     assert optimizer[0, 0, 0] == pytest.approx(6 * parameters.dense[0, 0])
     moved = profile(software={"offloaded_optimizer": True})
-    assert state_bytes(small, moved, weights, shapes, columns(1)).optimizer[0, 0, 0] == 0
+    assert state_bytes(small, moved, weights, shapes, columns(1), ON_CARD).optimizer[0, 0, 0] == 0
 
 
 def test_sharded_master_weights_need_no_copy() -> None:
@@ -209,7 +214,7 @@ def test_sharded_master_weights_need_no_copy() -> None:
     shapes = Shapes.of(dp=8)
     weights = weights_of(job(LLAMA), shapes, split(LLAMA, shapes.pp, shapes.vpp))
     parameters = weights.held
-    states = state_bytes(job(LLAMA), profile("torchtitan"), weights, shapes, columns(3))
+    states = state_bytes(job(LLAMA), profile("torchtitan"), weights, shapes, columns(3), ON_CARD)
     assert (states.weights + states.optimizer)[0, 0, 0] == pytest.approx(
         12 * parameters.dense[0, 0] / 8
     )
@@ -262,3 +267,65 @@ def test_recomputing_all_holds_one_layer_again() -> None:
 def test_every_stack_has_options() -> None:
     for stack in (*stacks(), "pytorch", "huggingface", "never heard of"):
         assert 0 < memory_options(stack).expected_error < 1
+
+
+@pytest.mark.parametrize(
+    ("need", "reclaimable", "expected"),
+    [(100.0, 0.0, 0.5), (105.0, 5.0, 0.5), (90.0, 0.0, 0.038), (50.0, 0.0, 0.0), (200.0, 0.0, 1.0)],
+)
+def test_the_chance_of_running_out(need: float, reclaimable: float, expected: float) -> None:
+    """A mean error of 5 % is a deviation of 6.3 %: 100 is 1.77 deviations above 90."""
+    assert oom_probability(need, 100.0, 0.05, reclaimable) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [("adamw", 12), ("adamw16", 8), ("adamw8bit", 6.03125), ("lion", 8), ("sgd", 8),
+     ("adafactor", 4)],
+)  # fmt: skip
+def test_recipes_of_optimizers(optimizer: Any, expected: float) -> None:
+    made = job(LLAMA, recipe=Recipe.of(optimizer))
+    weights = weights_of(made, Shapes.of(), split(LLAMA, np.array([1]), np.array([1])))
+    found = state_bytes(made, profile(), weights, Shapes.of(), columns(0), ON_CARD)
+    assert found.optimizer[0, 0, 0] == pytest.approx(expected * weights.held.dense[0, 0])
+
+
+def test_muon_leaves_tables_to_adam() -> None:
+    made = job(LLAMA, recipe=Recipe.of("muon"))
+    weights = weights_of(made, Shapes.of(), split(LLAMA, np.array([1]), np.array([1])))
+    found = state_bytes(made, profile(), weights, Shapes.of(dp=4), columns(0, 1), ON_CARD)
+    tables = 2 * 51_200 * 1024
+    whole = 8 * weights.held.dense[0, 0] + 4 * tables
+    assert found.optimizer[0, 0] == pytest.approx([whole, whole / 4])
+
+
+def test_uneven_and_capped_experts() -> None:
+    """The busiest rank's share scales what routed copies keep; a capacity stands in its place."""
+
+    def kept(**fields: object) -> float:
+        return float(saved_per_token(job(MIXTURE, **fields), profile(), Shapes.of(), "none")[1][0])
+
+    routed = 2 * (2 * 1024 + 6 * 512 + 4)
+    assert kept(expert_imbalance=1.5) - kept() == pytest.approx(routed / 2)
+    assert kept(capacity_factor=1.25) - kept() == pytest.approx(routed / 4)
+    assert kept(capacity_factor=1.25, expert_imbalance=2.0) == kept(capacity_factor=1.25)
+
+
+def test_a_loss_in_parts_holds_one_part() -> None:
+    stages = split(GPT, np.array([1]), np.array([1]))
+    hidden = 6 * SEQ * 1024
+    plain = profile(loss_bytes=6.0, loss_hidden_bytes=6.0)
+    whole = loss_bytes(job(GPT), plain, Shapes.of(), stages)[0, 0]
+    parts = loss_bytes(job(GPT, loss_chunks=8), plain, Shapes.of(), stages)[0, 0]
+    assert parts - hidden == pytest.approx((whole - hidden) / 8)
+
+
+def test_a_prediction_module_keeps_what_it_joins() -> None:
+    predicting = LLAMA.model_copy(update={"mtp_layers": 1})
+    stages = split(LLAMA, np.array([1]), np.array([1]))
+    saved = [saved_per_token(job(LLAMA), profile(), Shapes.of(), "none")]
+    more, plain = (
+        activation_bytes(job(model), profile(), Shapes.of(), stages, saved)[0, 0, 0]
+        for model in (predicting, LLAMA)
+    )
+    assert more - plain == pytest.approx(SEQ * (saved[0][0][0] + 8 * 1024))

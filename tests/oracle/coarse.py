@@ -17,7 +17,7 @@ import numpy as np
 
 from solver.cost.calibrated import Calibrated
 from solver.cost.data_parallel import DataTraffic
-from solver.cost.memory.peak import MemoryItems
+from solver.cost.memory.items import MemoryItems
 from solver.cost.ticks import FloatArray
 
 GRID_S = 2.0**-4

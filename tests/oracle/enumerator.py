@@ -39,6 +39,7 @@ class Plan(NamedTuple):
     tp: int
     cp: int
     ep: int
+    etp: int
     vpp: int
     gpus: int
     zero: int
@@ -47,6 +48,7 @@ class Plan(NamedTuple):
     middle: int
     last: int
     replicas: int
+    order: int
     dp: int
     held: int
     step: int
@@ -55,14 +57,14 @@ class Plan(NamedTuple):
     @property
     def axes(self) -> int:
         """Axes above 1; HSDP counts one more."""
-        wide = (self.tp, self.pp, self.cp, self.ep, self.dp, self.replicas)
+        wide = (self.tp, self.pp, self.cp, self.ep, self.etp, self.dp, self.replicas)
         return len([degree for degree in wide if degree > 1])
 
     def key(self, goal: Goal) -> tuple[int, ...]:
         """What the best plan has least of, in order."""
         aims = (self.step, self.held * self.step)
         lead = aims if goal == "time" else aims[::-1]
-        return (*lead, self.axes, self.mebibytes, *self[:11], -self.replicas)
+        return (*lead, self.axes, self.mebibytes, *self[:12], -self.replicas, self.order)
 
 
 # -- what they take ----------------------------------------------------------------------------
@@ -157,7 +159,9 @@ class Block:
         """Write one plan out."""
         shape, columns = self.tables.shapes.row(row), self.tables.shardings
         first, middle, last = kinds
-        degrees = {name: shape[name] for name in ("pp", "tp", "cp", "ep", "vpp", "gpus", "dp")}
+        degrees = {
+            name: shape[name] for name in ("pp", "tp", "cp", "ep", "etp", "vpp", "gpus", "dp")
+        }
         return Plan(
             **degrees,
             zero=int(columns.zero[row, column]),
@@ -166,6 +170,7 @@ class Block:
             middle=middle,
             last=last,
             replicas=int(columns.replicas[row, column]),
+            order=shape["order"],
             held=held_gpus(self.question, self.gpus),
             step=int(priced.step[row, column]),
             mebibytes=int(priced.mebibytes[row, column]),
@@ -241,7 +246,7 @@ def all_plans(priced_blocks: list[Block]) -> Iterator[Plan]:
 
 def find_plan(priced_blocks: list[Block], wanted: Plan) -> Plan | None:
     """Return the plan of the same layout and choices, None where no such plan keeps the limits."""
-    names = ("tp", "cp", "pp", "ep", "vpp", "dp", "micro_batch")
+    names = ("tp", "cp", "pp", "ep", "etp", "vpp", "dp", "micro_batch", "order")
     for block in priced_blocks:
         if block.gpus != wanted.gpus:
             continue

@@ -96,7 +96,7 @@ def interleavings(question: Question, pp: int) -> list[int]:
     model = question.job.transformer
     vpp = np.array(wanted(range(1, (model.layers if pp > 1 else 1) + 1), question.search.vpp))
     stages = np.full(len(vpp), pp)
-    fits = interleaves(model.layers, stages, vpp) & stack_fits(model, stages, vpp)
+    fits = interleaves(model, stages, vpp) & stack_fits(model, stages, vpp)
     return [int(v) for v in vpp[fits]]
 
 
@@ -105,9 +105,8 @@ def batches(question: Question, dp: int) -> list[tuple[int, int]]:
     if question.job.global_batch % dp:
         return []
     sequences = question.job.global_batch // dp
-    powers = [2**n for n in range(24)]
     room = max(16, MANY_TOKENS // question.job.seq_len)
-    sizes = question.search.micro_batch or [size for size in powers if size <= room]
+    sizes = question.search.micro_batch or range(1, room + 1)
     return [(size, sequences // size) for size in sizes if sequences % size == 0]
 
 
@@ -128,20 +127,45 @@ def legal_shapes(question: Question, gpus: int) -> Iterator[dict[str, int]]:
         if gpus % (tp * cp * pp) or job.seq_len % (tp * cp):
             continue
         dp = gpus // (tp * cp * pp)
-        degrees = {"gpus": gpus, "held": held_gpus(question, gpus), "etp": 1}
+        degrees = {"gpus": gpus, "held": held_gpus(question, gpus)}
         degrees |= {"tp": tp, "cp": cp, "pp": pp, "dp": dp}
         for (micro_batch, microbatches), vpp, ep in itertools.product(
             batches(question, dp), pipelines[pp], wanted(expert.degrees(model), search.ep)
         ):
-            if (tp * cp * dp) % ep == 0 and (vpp == 1 or microbatches % pp == 0):
+            for etp in expert_slices(question, tp):
+                if (tp * cp * dp) % (ep * etp) or (vpp > 1 and microbatches % pp):
+                    continue
                 shape = degrees | {
                     "ep": ep,
+                    "etp": etp,
                     "vpp": vpp,
                     "micro_batch": micro_batch,
                     "microbatches": microbatches,
                 }
                 if all(keeps_rules(question, axis, value) for axis, value in shape.items()):
-                    yield shape
+                    for order in orders(question, degrees, ep * etp):
+                        yield shape | {"order": order}
+
+
+def expert_slices(question: Question, tp: int) -> list[int]:
+    """Whole experts, or experts sliced over the tensor ranks where their width divides."""
+    moe = question.job.transformer.moe
+    sliced = [tp] if moe is not None and tp > 1 and moe.ffn % tp == 0 else []
+    return wanted([1, *sliced], question.search.etp)
+
+
+def orders(question: Question, degrees: dict[str, int], spread: int) -> list[int]:
+    """Whether stages (0) or replicas (1) are furthest apart: both, also where they are the same.
+
+    With replicas furthest apart the ranks of a stage are blocks of TP × CP for dense layers and of
+    EP for experts: the same ranks only where these are equal, or where there is one stage.
+    """
+    listed = question.search.order or ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
+    found = [0] if "tp-cp-ep-dp-pp" in listed else []
+    agree = question.job.transformer.moe is None or degrees["tp"] * degrees["cp"] == spread
+    if "tp-cp-ep-pp-dp" in listed and (agree or degrees["pp"] == 1):
+        found.append(1)
+    return found
 
 
 def shape_keeps_limits(question: Question, shape: dict[str, int]) -> bool:

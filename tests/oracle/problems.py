@@ -9,9 +9,11 @@ from solver.cost.calibrated import Calibrated
 from solver.cost.profile import FRAMEWORK_STACK, load_profile
 from solver.cost.textbook_model import Textbook, textbook_search
 from solver.cost.ticks import TICK_S
+from solver.job.finetune import Finetune
 from solver.job.job import (
     MAX_DEADLINE_S,
     MAX_USD,
+    OFFLOADS,
     Account,
     Job,
     Limits,
@@ -70,6 +72,8 @@ def random_problem(seed: int, number: int) -> PlanningProblem:
         attention=dice.pick(("flash", "flash", "unfused")),
         fused_loss=dice.chance(0.3),
     )
+    if account.cost_model == "calibrated":
+        job, search = _tuned(Dice(f"tuned {seed}/{number}"), job, search)
     return PlanningProblem(
         job=job,
         cluster=cluster,
@@ -79,6 +83,24 @@ def random_problem(seed: int, number: int) -> PlanningProblem:
         objective=Objective(minimise=dice.pick(("time", "cost")), pareto=dice.chance(0.5)),
         framework=dice.pick(("megatron", "megatron", "fsdp")),
     )
+
+
+TUNINGS = (
+    Finetune(lora_rank=8),
+    Finetune(lora_rank=16, lora_targets=("all",), base_bits=4, frozen_layers=1),
+    Finetune(frozen=("embedding", "mlp"), frozen_layers=1),
+    Finetune(reference_model=True),
+)
+"""Kinds of fine-tuning that are drawn; every family has more than one layer."""
+
+
+def _tuned(dice: Dice, job: Job, search: Search) -> tuple[Job, Search]:
+    """Train a part of the model, or keep states on the host, in some of the problems."""
+    if dice.chance(0.15) and job.transformer.layers > 1:
+        job = job.model_copy(update={"finetune": dice.pick(TUNINGS)})
+    if dice.chance(0.15):
+        search = search.model_copy(update={"offload": dice.pick(OFFLOADS[1:])})
+    return job, search
 
 
 def _cluster(dice: Dice, world: int, node: int) -> Cluster:
@@ -123,6 +145,8 @@ def _search(dice: Dice, world: int, node: int) -> Search:
     if dice.chance(0.25):
         listed["recompute"] = dice.some(("none", "selective", "full"))
     counts = [n for n in range(1, world + 1) if n % node == 0 or node % n == 0]
+    if dice.chance(0.1):
+        listed["order"] = dice.some(("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"))
     if dice.chance(0.2):
         listed["gpus"] = dice.pick(counts)
     elif dice.chance(0.2):

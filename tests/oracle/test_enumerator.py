@@ -105,8 +105,9 @@ def test_not_dominated() -> None:
 
 
 def test_ties_prefer_few_axes_then_little_memory() -> None:
-    base = Plan(pp=1, tp=1, cp=1, ep=1, vpp=1, gpus=8, zero=3, micro_batch=1, first=0, middle=0,
-                last=0, replicas=1, dp=8, held=8, step=10, mebibytes=50)  # fmt: skip
+    base = Plan(pp=1, tp=1, cp=1, ep=1, etp=1, vpp=1, gpus=8, zero=3, micro_batch=1, first=0,
+                middle=0, last=0, replicas=1, order=0, dp=8, held=8, step=10,
+                mebibytes=50)  # fmt: skip
     hsdp = base._replace(replicas=2, mebibytes=40)
     tensor = base._replace(tp=2, dp=4, mebibytes=30)
     leaner = base._replace(zero=2, mebibytes=49)
@@ -137,7 +138,19 @@ def slow_plans(asked: Question) -> Iterator[Plan]:
                     continue
                 if step > longest_step(asked, shape["held"]):
                     continue
-                names = ("pp", "tp", "cp", "ep", "vpp", "gpus", "micro_batch", "dp", "held")
+                names = (
+                    "pp",
+                    "tp",
+                    "cp",
+                    "ep",
+                    "etp",
+                    "vpp",
+                    "gpus",
+                    "micro_batch",
+                    "dp",
+                    "held",
+                    "order",
+                )
                 yield Plan(
                     **{name: shape[name] for name in names},
                     zero=int(columns.zero[row, column]),

@@ -10,8 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology import ClusterSpec, NodeGroup, levels, members_per_domain, spanned_level
-from topology.graph import GPU, build_graph, pair_bytes_per_s, unit_graph
+from topology import (
+    ClusterSpec,
+    NodeGroup,
+    find_gpu,
+    levels,
+    members_per_domain,
+    spanned_level,
+)
+from topology.graph import (
+    GPU,
+    KINDS,
+    build_graph,
+    cut_bytes_per_s,
+    pair_bytes_per_s,
+    unit_graph,
+    within,
+)
 
 
 def group_of(spec: object) -> NodeGroup:
@@ -184,3 +199,157 @@ def test_importing_topology_leaves_networkx_alone() -> None:
     code = "import sys, topology; print('networkx' in sys.modules, 'ortools' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+# -- regular fabrics, vertex by vertex, against closed forms ----------------
+
+
+def cut_between(spec: dict[str, object], left: range, right: range) -> float:
+    """Min cut of two sets of GPUs on the whole graph, nothing compressed."""
+    return cut_bytes_per_s(build_graph(ClusterSpec.model_validate(spec).build()), left, right)
+
+
+RAILS = {"gpu": "h100", "nodes": 32, "rails": 8}
+
+
+def test_rail_optimised_unit_of_32_nodes() -> None:
+    # Each of 8 leaves takes one adapter of each node; there is nothing above them.
+    graph = build_graph(ClusterSpec.model_validate(RAILS).build())
+    kinds = [vertex[0] for vertex in graph]
+    assert (kinds.count("leaf"), kinds.count("spine"), kinds.count("nic")) == (8, 0, 256)
+    assert all(graph.degree(v) == 32 for v in graph if v[0] == "leaf")
+    # A pair on one rail, and a pair on two: the sender's host reaches the other's rail.
+    assert pair_bytes_per_s(graph, 0, 8) == pair_bytes_per_s(graph, 0, 9) == 50e9
+    one, half = range(8), range(128)
+    assert cut_bytes_per_s(graph, one, range(8, 16)) == pytest.approx(8 * 50e9)
+    assert cut_bytes_per_s(graph, half, range(128, 256)) == pytest.approx(128 * 50e9)
+    # Inside a node: NVLink, and the host links beside it.
+    assert cut_bytes_per_s(graph, range(4), range(4, 8)) == pytest.approx(4 * (450e9 + 63e9))
+
+
+@pytest.mark.parametrize("rails", [1, 2, 8])
+def test_two_to_one_oversubscribed_leaves(rails: int) -> None:
+    spec = {"gpu": "h100", "nodes": 16, "leaf_nodes": 4, "oversubscription": 2, "rails": rails}
+    # Below a leaf every adapter at its rate; across leaves half of that, from one leaf or from two.
+    assert cut_between(spec, range(8), range(8, 16)) == pytest.approx(8 * 50e9)
+    assert cut_between(spec, range(32), range(32, 64)) == pytest.approx(32 * 25e9)
+    assert cut_between(spec, range(64), range(64, 128)) == pytest.approx(64 * 25e9)
+    # One node alone has the up-links of its whole leaf: more than its adapters.
+    assert cut_between(spec, range(8), range(32, 40)) == pytest.approx(8 * 50e9)
+    found = [(level.name, level.gpus, level.bytes_per_s) for level in levels(group_of(spec))]
+    assert found == [("nvlink", 8, 450e9), ("leaf", 32, 50e9), ("spine", 128, 25e9)]
+
+
+def test_nvl72_racks() -> None:
+    spec = {"gpu": "gb200", "nodes": 36, "leaf_nodes": 18, "oversubscription": 3}
+    racks = range(72), range(72, 144)
+    assert cut_between(spec, *racks) == pytest.approx(72 * 50e9 / 3)
+    # Inside a rack trays meet over NVLink; their adapters carry the rest.
+    gpu = find_gpu("gb200")
+    alone = 4 * (gpu.nvlink_bytes_per_s + min(50e9, gpu.pcie_bytes_per_s))
+    assert cut_between(spec, range(4), range(4, 8)) == pytest.approx(alone)
+    graph = build_graph(ClusterSpec.model_validate(spec).build())
+    assert pair_bytes_per_s(graph, 0, 71) == 900e9
+    assert pair_bytes_per_s(graph, 0, 72) == 50e9
+
+
+def test_four_adapters_for_eight_gpus() -> None:
+    spec = {"gpu": "a100", "nodes": 2, "inter": "12.5GB/s", "nics_per_node": 4}
+    graph = build_graph(ClusterSpec.model_validate(spec).build())
+    assert sum(vertex[0] == "nic" for vertex in graph) == 8
+    # A pair alone has a whole adapter; all together share four.
+    assert pair_bytes_per_s(graph, 0, 8) == 25e9
+    assert cut_bytes_per_s(graph, range(8), range(8, 16)) == pytest.approx(4 * 25e9)
+    assert levels(group_of(spec))[-1].bytes_per_s == pytest.approx(12.5e9)
+
+
+def test_bridged_pairs_meet_over_host_links() -> None:
+    graph = build_graph(ClusterSpec.model_validate("1x4xa100-pcie").build())
+    assert pair_bytes_per_s(graph, 0, 1) == 300e9
+    assert pair_bytes_per_s(graph, 1, 2) == 31e9
+
+
+SWITCHED = {"gpu": "l40s", "nodes": 4, "gpus_per_node": 8, "pcie_switch_gpus": 4}
+
+
+def test_gpus_behind_one_pcie_switch_share_its_up_link() -> None:
+    graph = build_graph(ClusterSpec.model_validate(SWITCHED).build())
+    # PIX and PXB pairs have the link to themselves, pairs through the host too while alone.
+    assert pair_bytes_per_s(graph, 0, 1) == pair_bytes_per_s(graph, 0, 4) == 31e9
+    assert cut_bytes_per_s(graph, range(2), range(2, 4)) == pytest.approx(2 * 31e9)
+    host = within(graph, *SCOPES["pcie"])
+    assert cut_bytes_per_s(host, range(4), range(4, 8)) == pytest.approx(31e9)
+    # An adapter a GPU, behind the switch: the network does not take the up-link.
+    assert cut_bytes_per_s(graph, range(8), range(8, 16)) == pytest.approx(8 * 25e9)
+    found = [(level.name, level.gpus, level.bytes_per_s) for level in levels(group_of(SWITCHED))]
+    assert found == [("switch", 4, 31e9), ("pcie", 8, 31e9 / 4), ("leaf", 32, 25e9)]
+    # One adapter at the host: traffic to it shares the up-links.
+    one = levels(group_of(SWITCHED | {"nics_per_node": 1}))
+    assert one[-1].bytes_per_s == pytest.approx(2 * 31e9 / 8)
+
+
+SCOPES = {
+    "nvlink": (GPU, "nvswitch"),
+    "switch": (GPU, "nvswitch", "pcie"),
+    "pcie": (GPU, "nvswitch", "pcie", "host"),
+    "leaf": (GPU, "nvswitch", "pcie", "host", "nic", "leaf"),
+    "spine": KINDS,
+}
+"""Vertices up to the switches of a level."""
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "gpu": st.sampled_from(["l40s", "a100-pcie", "h100", "b200"]),
+            "gpus_per_node": st.sampled_from([4, 8]),
+            "nodes": st.sampled_from([2, 4, 6]),
+            "pcie_switch_gpus": st.sampled_from([1, 2, 4]),
+            "nics_per_node": st.sampled_from([None, 1, 2, 4, 8]),
+            "leaf_nodes": st.sampled_from([1, 2]),
+            "oversubscription": st.sampled_from([1, 3]),
+        }
+    )
+)
+def test_levels_of_the_unit_are_cuts_of_the_whole(spec: dict[str, object]) -> None:
+    group = group_of(spec)
+    graph = build_graph(ClusterSpec.model_validate(spec).build())
+    size = 1
+    for level in levels(group):
+        if 2 * size <= level.gpus:
+            inside = within(graph, *SCOPES[level.name])
+            cut = cut_bytes_per_s(inside, range(size), range(size, 2 * size))
+            assert level.bytes_per_s == pytest.approx(cut / size), (level.name, spec)
+        size = level.gpus
+
+
+@given(st.sampled_from([1, 2, 4, 8, 16, 32]), st.sampled_from([1, 2, 4]), st.integers(1, 6))
+def test_adapters_and_rails_leave_the_levels_alone(nics: int, rails: int, leaf: int) -> None:
+    spec = {"gpu": "h100", "nodes": 6, "leaf_nodes": leaf, "oversubscription": 3}
+    plain = levels(group_of(spec))
+    shared = levels(group_of(spec | {"nics_per_node": nics, "rails": min(rails, nics)}))
+    assert [level.gpus for level in shared] == [level.gpus for level in plain]
+    rates = [level.bytes_per_s for level in plain]
+    assert [level.bytes_per_s for level in shared] == pytest.approx(rates)
+
+
+def test_sixteen_thousand_gpus_are_built_in_seconds_and_their_levels_in_one() -> None:
+    start = time.perf_counter()
+    spec = {"gpu": "h100", "nodes": 2048, "leaf_nodes": 32, "oversubscription": 2, "rails": 8}
+    built = ClusterSpec.model_validate(spec | {"inter": "49GB/s"}).build()
+    graph = build_graph(built)
+    assert time.perf_counter() - start < 5
+    assert sum(vertex[0] == "leaf" for vertex in graph) == 512
+    start = time.perf_counter()
+    assert levels(built.group)[-1].bytes_per_s == pytest.approx(24.5e9)
+    assert time.perf_counter() - start < 1
+
+
+def test_used_gpus_that_fit_into_a_level_stay_in_it() -> None:
+    group = group_of("36x4xgb200")
+    # 64 of 72 GPUs do not tile racks, but one group of them is inside the first rack.
+    assert int(spanned_level(group, 64, 1)) == 1
+    assert int(spanned_level(group, 64, 1, 64)) == 0
+    assert spanned_level(group, 16, [1, 4], [[64], [72], [76]]).tolist() == [[0, 0], [0, 0], [1, 1]]
+    assert int(members_per_domain(64, 1, 72)) == 8
+    assert int(members_per_domain(64, 1, 72, 64)) == 64

@@ -64,7 +64,7 @@ class Hosts:
                 NodeSetException,
             )
         except ImportError:
-            hint = "Install it: pip install ClusterShell."
+            hint = "Install it: pip install 'shardplan[hostlist]'."
             message = "holds host lists with brackets, which the package ClusterShell reads."
             raise self.dump.refuse(message, hint) from None
         try:

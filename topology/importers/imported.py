@@ -36,6 +36,8 @@ class Imported:
         GPUs of a node that reach each other over NVLink or Infinity Fabric; 1 = none.
     nvlink_gpu_bytes_per_s
         All NVLinks of one GPU, bytes/s per direction; the worst GPU's.
+    pcie_switch_gpus
+        GPUs behind one PCIe switch, where GPUs meet over PCIe only and all switches have as many.
     numa
         Groups of GPUs with the same CPU and NUMA affinity: (affinity or NUMA node, GPUs).
     nics
@@ -70,6 +72,7 @@ class Imported:
     nvlink_links: tuple[int, ...] = ()
     nvlink_domain: int | None = None
     nvlink_gpu_bytes_per_s: float | None = None
+    pcie_switch_gpus: int | None = None
     numa: tuple[tuple[str, tuple[int, ...]], ...] = ()
     nics: int | None = None
     nic_affinity: tuple[tuple[str, int], ...] = ()

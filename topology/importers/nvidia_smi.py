@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from .imported import Dump, Imported, few
-from .nvlink import canonical, fabric, rank, worse
+from .nvlink import canonical, fabric, rank, switch_gpus, worse
 
 NAME = "nvidia-smi"
 COMMAND = "nvidia-smi topo -m"
@@ -162,6 +162,7 @@ def _extend(row: _Row, line: str, columns: int) -> None:
 
 def _aligned(matrix: _Matrix, header: list[str]) -> _Matrix:
     """Settle which column is which, and bring every row to it."""
+    header = [re.sub(r"^GPU0+(?=\d)", "GPU", name) for name in header]
     listed = [int(name[3:]) for name in header if re.fullmatch(r"GPU\d{1,4}", name)]
     listed = [gpu for gpu in dict.fromkeys(listed) if gpu < MOST_GPUS]
     matrix.gpus = listed + [gpu for gpu in matrix.rows if gpu not in listed]
@@ -209,6 +210,7 @@ def _facts(matrix: _Matrix, gpu: str, notes: tuple[str, ...]) -> Imported:
         nvlink_links=tuple(sorted({int(kind[2:]) for kind in kinds if kind.startswith("NV")})),
         nvlink_domain=nvlink.domain,
         nvlink_gpu_bytes_per_s=nvlink.gpu_bytes_per_s,
+        pcie_switch_gpus=switch_gpus(pairs, count),
         numa=_affinities(matrix),
         nics=matrix.nics,
         nic_affinity=_nearest(matrix),

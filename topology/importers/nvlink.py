@@ -145,6 +145,17 @@ def _components(links: Mapping[tuple[int, int], int], gpus: int) -> list[int]:
     return sorted(Counter(map(root, range(gpus))).values())
 
 
+def switch_gpus(pairs: Pairs, gpus: int) -> int | None:
+    """Return the GPUs behind one PCIe switch; None where NVLink joins any, or switches differ.
+
+    PIX and PXB paths stay below the host; every other class goes through it.
+    """
+    if any(kind.startswith("NV") or kind == "XGMI" for kind in pairs.values()):
+        return None
+    sizes = _components({p: 1 for p, kind in pairs.items() if kind in ("PIX", "PXB")}, gpus)
+    return sizes[0] if sizes and sizes[0] == sizes[-1] > 1 else None
+
+
 def _damage(pairs: Pairs, links: Mapping[tuple[int, int], int], sizes: list[int]) -> list[str]:
     """Name the lost links of a fabric whose pairs ought to be alike."""
     found = []

@@ -71,7 +71,7 @@ def cluster_text(
     _sizes(imported, (nodes, gpus_per_node), cluster, notes, warnings)
     per_node = cluster.get("gpus_per_node", model.gpus_per_node)
     _nvlink(imported, model, per_node, cluster, notes)
-    _network(imported, cluster, notes)
+    _network(imported, model, per_node, cluster, notes, warnings)
     try:
         ClusterSpec.model_validate(cluster)
     except ValidationError as error:
@@ -143,12 +143,33 @@ def _nvlink(
     if cluster.get("nvlink_domain") == 1:
         cluster["intra"] = "none"
         notes["intra"] = "GPUs meet over PCIe"
+        if imported.pcie_switch_gpus and per_node % imported.pcie_switch_gpus == 0:
+            cluster["pcie_switch_gpus"] = imported.pcie_switch_gpus
+            notes["pcie_switch_gpus"] = "pairs of class PIX or PXB"
     elif rate:
         cluster["intra"] = f"{rate / GB:g}GB/s"
         notes["intra"] = "links of the worst GPU, per direction"
 
 
-def _network(imported: Imported, cluster: dict[str, Any], notes: dict[str, str]) -> None:
+def _network(
+    imported: Imported,
+    gpu: Gpu,
+    per_node: int,
+    cluster: dict[str, Any],
+    notes: dict[str, str],
+    warnings: list[str],
+) -> None:
+    """Set the network; of adapters that GPUs share the rate is assumed to be the usual one."""
+    shared = imported.nics is not None and 0 < imported.nics < per_node
+    if shared and imported.nics and per_node % imported.nics == 0 and cluster["nodes"] > 1:
+        cluster["nics_per_node"] = imported.nics
+        notes["nics_per_node"] = "counted"
+        share = gpu.inter_bytes_per_s * imported.nics / per_node
+        cluster["inter"] = {"per_gpu": f"{share / GB:g}GB/s"}
+        notes["inter"] = f"assumed: adapters as of {gpu.name}'s usual node, {imported.nics} of them"
+        if not imported.inter_node_bytes_per_s:
+            few = f"{imported.nics} adapters for {per_node} GPUs"
+            warnings.append(f"{few}: {share / GB:g} GB/s a GPU is assumed, see inter")
     if imported.inter_node_bytes_per_s:
         cluster["inter"] = {"per_node": f"{imported.inter_node_bytes_per_s / GB:g}GB/s"}
         notes["inter"] = "adapters of the worst node, per direction"

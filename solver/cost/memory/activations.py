@@ -41,6 +41,9 @@ EAGER_NORM_BYTES = 8.0
 fused kernel's 16-bit output, which is kept either way (oracle: 8.0)."""
 MASK_BYTES = 2.0
 """Causal mask that each attention layer of Hugging Face transformers keeps, a score (oracle)."""
+JOINED_BYTES = 8.0
+"""Inputs of the two norms in front of a multi-token-prediction module and their outputs, joined,
+16 bit, a hidden unit (arXiv 2412.19437, equation 21)."""
 EIGHT_BIT = ("fp8", "mxfp8", "nvfp4")
 
 
@@ -150,8 +153,9 @@ def _mixture(
     outputs = HALF * model.hidden if profile.memory.late_probabilities else 0.0
     dispatched = HALF * model.hidden * needed.experts
     token = dispatched + routed + ROUTE_BYTES + outputs + needed.expert_bytes
-    experts = moe.top_k * token + shared
-    return ROUTER_BYTES * moe.experts, experts, moe.top_k * routed_input + shared_input
+    copies = moe.top_k * job.routed
+    experts = copies * token + shared
+    return ROUTER_BYTES * moe.experts, experts, copies * routed_input + shared_input
 
 
 def saved_per_token(
@@ -231,6 +235,9 @@ def activation_bytes(
     engine = (options.stage_bytes * model.hidden / sequence_ranks(profile, shapes))[:, None]
     again = HALF * model.hidden / sequence_ranks(profile, shapes)
     some = bool(stages.recomputed.any())
+    # A prediction module joins two normed tensors: it keeps both, and what it made of them.
+    joined = JOINED_BYTES * model.hidden / sequence_ranks(profile, shapes)
+    joined = ahead * joined[:, None]
     parts = []
     for dense, moe in saved:
         kept = dense_layers * dense[:, None] + moe_layers * moe[:, None]
@@ -239,7 +246,7 @@ def activation_bytes(
             kept = kept - repeated * (dense - again)[:, None]
             repeated = np.minimum(stages.recomputed_moe, layers.moe_layers)
             kept = kept - repeated * (moe - again)[:, None]
-        parts.append(in_flight * (on_card * kept + engine))
+        parts.append(in_flight * (on_card * kept + engine + joined))
     return np.stack(parts, axis=-1)
 
 
@@ -252,7 +259,8 @@ def loss_bytes(job: Job, profile: Profile, shapes: Shapes, stages: Stages) -> Fl
         share = min(share, options.compiled_loss_bytes)
     if job.fused_loss:
         share, whole = min(share, options.fused_loss_bytes), 0.0
-    logits = share * padded_vocabulary(model, shapes) + whole * model.vocab
+    # In parts, one part's logits exist at a time.
+    logits = (share * padded_vocabulary(model, shapes) + whole * model.vocab) / job.loss_chunks
     # The loss of one prediction head is done before the next one's logits exist.
     total = tokens * (logits + options.loss_hidden_bytes * model.hidden)
     if job.finetune is not None and job.finetune.reference_model:

@@ -72,7 +72,7 @@ def solve_chunk(
     goal = goal_expression(instance.goal, v)
     model.minimize(goal)
     solver = new_solver(settings)
-    status = _status(model, solver)
+    status = status_of(model, solver)
     bound = round(solver.best_objective_bound) if status in ("optimal", "feasible") else 0
     if status not in ("optimal", "feasible"):
         return ChunkAnswer(status, None, None, None, bound)
@@ -94,7 +94,7 @@ def break_ties(
         model.clear_objective()  # type: ignore[no-untyped-call]  # untyped in ortools 9.15
         model.minimize(rule)
         solver = new_solver(settings)
-        status = _status(model, solver)
+        status = status_of(model, solver)
         if status == "infeasible":
             return answer
         if status != "optimal":
@@ -105,7 +105,8 @@ def break_ties(
     return answer
 
 
-def _status(model: cp_model.CpModel, solver: cp_model.CpSolver) -> ChunkStatus:
+def status_of(model: cp_model.CpModel, solver: cp_model.CpSolver) -> ChunkStatus:
+    """Solve a model; raise ``ModelError`` where CP-SAT refuses it."""
     status = int(solver.solve(model))
     if status not in _STATUS:
         raise ModelError(f"CP-SAT refused the model: {model.validate()}")

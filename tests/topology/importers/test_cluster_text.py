@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.cli.running import run
 from tests.topology.importers.own_samples import BLOCKS, IBNETDISCOVER, MATRIX, SAMPLES, TREE
 from topology.errors import InputError
 from topology.importers import cluster_text, load
+from topology.importers.imported import Imported
 from topology.importers.write import known_gpu
 from topology.spec import ClusterSpec
 
@@ -30,6 +32,8 @@ def test_a_node_and_its_fabric_together(tmp_path: Path) -> None:
         "gpus_per_node": 8,
         "nvlink_domain": 8,
         "intra": "450GB/s",
+        "nics_per_node": 4,
+        "inter": {"per_gpu": "25GB/s"},
         "leaf_nodes": 4,
     }
 
@@ -117,3 +121,15 @@ def test_missing_files(tmp_path: Path) -> None:
     for path in (tmp_path / "missing", tmp_path):
         with pytest.raises(InputError, match="SP100"):
             load([path])
+
+
+def test_adapters_that_gpus_share_are_counted_and_their_rate_is_assumed() -> None:
+    imported = Imported("nvidia-smi", gpu="H100", gpus_per_node=8, nics=4)
+    found = cluster_text(imported, "h100", nodes=2)
+    assert found.cluster["nics_per_node"] == 4
+    assert found.cluster["inter"] == {"per_gpu": "25GB/s"}
+    assert "assumed: adapters as of" in found.text
+    assert found.warnings == ("4 adapters for 8 GPUs: 25 GB/s a GPU is assumed, see inter",)
+    assert "nics_per_node" not in cluster_text(imported, "h100", nodes=1).cluster
+    known = cluster_text(replace(imported, inter_node_bytes_per_s=100e9), "h100", nodes=2)
+    assert known.cluster["inter"] == {"per_node": "100GB/s"}

@@ -141,3 +141,18 @@ def test_pictures(raw: bytes) -> None:
 def test_the_model_of_the_file_is_taken() -> None:
     listed = "GPU 0: NVIDIA H200 (UUID: GPU-1)\n" + MATRIX
     assert load_bytes(listed.encode(), "t").gpu == "NVIDIA H200"
+
+
+def test_a_header_with_leading_zeros_names_the_same_columns() -> None:
+    text = "\tGPU0\tGPUGPU01\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n"
+    assert load_bytes(text.encode(), "topo", gpu="a100").links == {"NV4": 1}
+
+
+def test_pcie_switches_are_counted_where_all_hold_as_many() -> None:
+    def box(inside: str, across: str) -> str:
+        return matrix(4, lambda i, j: inside if i // 2 == j // 2 else across)
+
+    assert load_bytes(box("PXB", "NODE").encode(), "topo", gpu="l40s").pcie_switch_gpus == 2
+    assert load_bytes(box("PIX", "SYS").encode(), "topo", gpu="l40s").pcie_switch_gpus == 2
+    assert load_bytes(box("PHB", "SYS").encode(), "topo", gpu="l40s").pcie_switch_gpus is None
+    assert load_bytes(box("NV12", "PXB").encode(), "topo", gpu="a100").pcie_switch_gpus is None

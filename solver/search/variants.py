@@ -1,0 +1,101 @@
+"""Alternatives that change every price: each is a search, the best of all is the answer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from topology.errors import InputError
+
+from ..job.job import PlanningProblem, Variants
+from ..plan import Plan, Result, Status
+from .ranking import Ranking, joined, ranked
+from .validate import validate
+
+
+def variants_of(problem: PlanningProblem) -> list[PlanningProblem]:
+    """Return one problem for each combination of alternatives, those that are possible.
+
+    Raises
+    ------
+    InputError
+        Where none is: what the first of them breaks.
+    """
+    asked = problem.search.variants
+    if asked == Variants():
+        return [problem]
+    search = problem.search
+    combinations = itertools.product(
+        asked.precision or (problem.job.recipe.precision,),
+        asked.offload or (search.offload,),
+        asked.cp_comm or (search.cp_comm,),
+        asked.recompute_modules or (search.recompute_modules,),
+    )
+    found, faults = [], []
+    for precision, offload, cp_comm, modules in combinations:
+        chosen = {
+            "offload": offload, "cp_comm": cp_comm, "recompute_modules": modules,
+            "variants": Variants(),
+        }  # fmt: skip
+        recipe = problem.job.recipe.model_copy(update={"precision": precision})
+        one = replace(
+            problem,
+            job=problem.job.model_copy(update={"recipe": recipe}),
+            search=search.model_copy(update=chosen),
+        )
+        try:
+            for group in problem.cluster.groups:
+                validate(replace(one, cluster=replace(one.cluster, groups=(group,))))
+        except InputError as error:
+            faults.append(error)
+        else:
+            found.append(one)
+    if not found:
+        raise faults[0]
+    return found
+
+
+def merged(problem: PlanningProblem, results: Sequence[Result], top: int) -> Result:
+    """Return the best plans of all alternatives, and one certificate for them."""
+    order = Ranking(problem)
+    by_identity: dict[object, Plan] = {}
+    for plan in sorted((p for r in results for p in r.plans), key=order.key):
+        by_identity.setdefault(_identity(plan), plan)
+    plans = list(by_identity.values())
+    shown = ranked(plans[:top])
+    first = results[0]
+    proved = all(result.status in ("optimal", "infeasible") for result in results)
+    best = next((r for r in results if shown and r.plans and r.plans[0] == plans[0]), first)
+    fast = [result.fastest for result in results if result.fastest is not None]
+    front = order.not_dominated([p for r in results for p in r.front])
+    status: Status = "infeasible" if proved else "unknown"
+    if shown:
+        status = "optimal" if proved else "feasible"
+    return first.model_copy(
+        update={
+            "status": status,
+            "plans": shown,
+            "recommended": order.recommended(shown, first.tolerance),
+            "fastest": min(fast, key=lambda plan: plan.estimate.time.step_s, default=None),
+            "refined": best.refined,
+            "front": ranked(front, on_front=True),
+            "expected_error": max(result.expected_error for result in results),
+            "certificate": joined([result.certificate for result in results]),
+            "reasons": () if shown else first.reasons,
+            "notes": tuple(dict.fromkeys(n for r in results if r.plans for n in r.notes))
+            if shown
+            else first.notes,
+        }
+    )
+
+
+def _identity(plan: Plan) -> object:
+    """Return what makes a plan itself: options that change nothing in it are left out."""
+    options = plan.options
+    alike = {
+        "cp_comm": options.cp_comm if plan.layout.cp > 1 else "",
+        "recompute_modules": options.recompute_modules if "selective" in plan.recompute else (),
+    }
+    same = options.model_copy(update=alike)
+    return plan.layout, plan.batch, plan.recompute, plan.recomputed_layers, plan.blocks, same
