@@ -425,6 +425,15 @@ def flips_command(out: Out, /, problem: str | None, **given: Any) -> None:
     out.show(flips_report(_read(out, problem, given)))
 
 
+@main.command("measure", cls=Command, params=problem_params())
+@click.pass_obj
+def measure_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Name the short runs that tell close plans apart, and the plan that loses least."""
+    from solver.answers.reports import measure_report
+
+    out.show(measure_report(_read(out, problem, given)))
+
+
 ONE, OTHER = (click.Argument([n], metavar=f"{n.upper()}.json") for n in ("one", "other"))
 RANKS = tuple(
     click.Option([f"--{n}-rank"], type=click.IntRange(1), default=1, show_default=True,

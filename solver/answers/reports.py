@@ -23,9 +23,11 @@ from .compare import compare
 from .explain import explain, why_not
 from .flips import flips
 from .outputs import Comparison, Difference, Explanation, Flip
+from .robust import robust
 
 EXPLAIN_SCHEMA = "shardplan.explain/1"
 COMPARE_SCHEMA = "shardplan.compare/1"
+MEASURE_SCHEMA = "shardplan.measure/1"
 FLIPS_SCHEMA = "shardplan.flips/1"
 
 
@@ -230,6 +232,45 @@ def flips_report(problem: PlanningProblem) -> Report:
             "flips": [flip.model_dump(mode="json") for flip in found],
         },
         records=tuple(flip.model_dump(mode="json") for flip in found),
+    )
+
+
+def measure_report(problem: PlanningProblem) -> Report:
+    """Report which plan loses least where predictions err, and which runs tell plans apart."""
+    found = robust(problem)
+    if not found.result.plans:
+        return plans_report(problem, found.result)
+    losses = Sheet(
+        (
+            Column("rank", "#", count),
+            Column("layout", "layout", align="left"),
+            Column("step", "step"),
+            Column("worst", "loses at most", percent),
+            Column("wins", "best in", percent),
+        ),
+        tuple(
+            {**loss.model_dump(), "step": show_seconds(plan.estimate.time.step_s)}
+            for loss, plan in zip(found.losses, found.result.plans, strict=True)
+        ),
+        f"Compute and traffic off by {percent(found.error)} either way",
+    )
+    runs = tuple(
+        (f"Plan {m.rank}", f"{m.steps} steps of {m.flags}: {m.outcome}") for m in found.measurements
+    )
+    choice = (
+        ("Robust", f"plan {found.choice} loses least"),
+        ("A node less", found.after_loss_text),
+        ("Then", "put the steps into RUNS.csv and run: shardplan calibrate RUNS.csv -o mine.yaml"),
+    )
+    return Report(
+        blocks=(
+            Facts(tuple(problem_lines(problem))),
+            losses,
+            Facts(runs, "Measure next"),
+            Facts(choice),
+        ),
+        data={**_stamp(problem, MEASURE_SCHEMA), **found.model_dump(mode="json")},
+        records=tuple(loss.model_dump(mode="json") for loss in found.losses),
     )
 
 
