@@ -189,6 +189,9 @@ class Search(Frozen):
         Allowed values, ascending.
     recompute
         Allowed kinds.
+    recompute_by_stage
+        First, middle and last stages may recompute differently; else all by one kind, as the flags
+        of frameworks have it.
     hsdp
         Look at shard groups smaller than DP.
     order
@@ -223,6 +226,7 @@ class Search(Frozen):
     zero: tuple[int, ...] | None = None
     micro_batch: tuple[int, ...] | None = None
     recompute: tuple[Recompute, ...] = RECOMPUTE
+    recompute_by_stage: bool = False
     hsdp: bool = True
     order: tuple[str, ...] | None = None
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)

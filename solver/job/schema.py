@@ -195,6 +195,7 @@ class SearchSpec(Frozen):
     zero: Degrees = None
     micro_batch: PositiveDegrees = None
     recompute: Annotated[tuple[str, ...], SEVERAL] = RECOMPUTE
+    recompute_by_stage: bool = Field(default=False, examples=["false"])
     hsdp: bool = Field(default=True, examples=["true"])
     order: Annotated[tuple[str, ...] | None, SEVERAL] = None
     gpus: GpuCount = None
