@@ -70,7 +70,7 @@ def torchtitan_split(
 
     Embedding and head count as ``first_less`` and ``last_less`` layers, the sum is spread evenly,
     the earlier stages take what is left over (torchtitan/distributed/pipeline_parallel.py,
-    generate_llm_fqn_per_model_part). None where it refuses.
+    _generate_llm_fqn_per_model_part). None where it refuses.
     """
     if stages == 1:
         return (layers,)

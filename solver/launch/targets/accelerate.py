@@ -52,6 +52,8 @@ def write(launch: Launch, run: Run, wanted: Wanted) -> Exported:
             "offload_optimizer_device": "cpu" if launch.offload == "optimizer" else "none",
             "offload_param_device": "none",
             "gradient_accumulation_steps": launch.microbatches,
+            # Each machine starts its own processes, as under the other kinds.
+            **({"deepspeed_multinode_launcher": "standard"} if run.nodes > 1 else {}),
         }
     text = "".join(f"# {line}\n" for line in _command(launch, run, wanted).splitlines())
     notes = ("the command in its first lines holds the batch, the sequence and the optimizer",)

@@ -137,6 +137,9 @@ def arguments(launch: Launch, version: str) -> tuple[Words, ...]:
     if launch.tp > 1:
         yes = "" if launch.sp else "no_"
         options.append((f"--parallelism.{yes}enable_sequence_parallel",))
+    graphs = table(NAME)["versions"][version].get("without_graphs")
+    if graphs is not None and (launch.pp > 1 or launch.ep > 1):
+        options.append((f"--{graphs}",))
     # A subcommand takes every option after it for its own, so it comes last.
     return (*options, (f"activation-checkpoint:{launch.recompute}",))
 
