@@ -504,6 +504,12 @@ EXPORT_FLAGS = (
     click.Option(["--max-time"], metavar="2d", help="Longest job of the queue: cut into several."),
     click.Option(["--save-every"], metavar="2h", help="Between checkpoints; else the optimum."),
 )
+TRACE = "Draw one step of a plan JSON as a Chrome trace, for ui.perfetto.dev or chrome://tracing."
+TRACE_FLAGS = (
+    RANK_FLAGS[2],
+    click.Option(["--microbatches"], type=click.IntRange(1, 100_000), help="In place of all."),
+    click.Option(["-o", "--output"], metavar="FILE", help="Write the trace to a file besides."),
+)
 LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
 look_up(models, "list", "catalogue:list_models", "List the known models.")
 look_up(models, "show", "catalogue:show_model", SHOW_MODEL, MODEL, SEQ_LEN)
@@ -520,6 +526,8 @@ look_up(main, "calibrate", "calibrating:calibrate_report", CALIBRATE, RUNS, *CAL
         forms=(*FORMATS, "yaml"))  # fmt: skip
 look_up(main, "export", "launching:export_plan", EXPORT, PLAN, *EXPORT_FLAGS,
         forms=("text", "json"))  # fmt: skip
+look_up(main, "trace", "launching:trace_plan", TRACE, PLAN, *TRACE_FLAGS,
+        forms=("trace", "table", "json"))  # fmt: skip
 look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
 
 

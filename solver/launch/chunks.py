@@ -58,7 +58,7 @@ def parse_layout(text: str) -> tuple[tuple[int, ...], int] | None:
                 return None
             plain = plain[: found.start()] + found[1] * times + plain[found.end() :]
     ends = plain.startswith("E") and plain.endswith("L")
-    if not ends or not re.fullmatch(r"E[t|]*[tm|]*L", plain):
+    if not ends or not re.fullmatch(r"E[t|]*(m[m|]*)?L", plain):
         return None
     return tuple(part.count("t") for part in plain.split("|")), plain.count("m")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..launch.describe import describe
 from ..launch.export import export
 from ..launch.importing import Imported
 from ..launch.targets.base import Wanted
+from ..launch.timeline import simulate_plan, trace
 from ..layout_check import LayoutRequest
 from ..plan import Plan, Result
 from .blocks import Facts, Plain, Report
@@ -135,3 +137,29 @@ def _better(plan: Plan, found: Plan | None, result: Result | None) -> str:
         f"{layout_text(found)} on {found.gpus} GPUs: {show_seconds(step)} a step against "
         f"{show_seconds(mine)}; {step_line(found)}"
     )
+
+
+def trace_plan(plan: str, rank: int, microbatches: int | None, output: str | None) -> Report:
+    """Draw one step of a plan of a plan JSON as a timeline.
+
+    Raises
+    ------
+    InputError
+        Where plan, micro-batches or file cannot be used.
+    """
+    problem, chosen = stored_plan(plan, rank)
+    step = simulate_plan(problem, chosen, microbatches)
+    drawn = trace(step)
+    lines = ",\n".join(json.dumps(event, sort_keys=True) for event in drawn["traceEvents"])
+    rest = json.dumps({k: v for k, v in drawn.items() if k != "traceEvents"}, sort_keys=True)
+    text = f'{{"traceEvents": [\n{lines}\n],\n{rest[1:]}\n'
+    if output is not None:
+        write_whole(output, text)
+    rows = (
+        ("Layout", layout_text(chosen)),
+        ("Drawn", f"{step.microbatches:,} of {chosen.batch.microbatches:,} micro-batches"),
+        ("Simulated", f"{step.simulated_s:.6g} s, bubble {step.bubble:.2%}"),
+        ("Closed form", f"{step.closed_form_s:.6g} s, "
+                        f"bubble {chosen.estimate.bubble_fraction:.2%} of all micro-batches"),
+    )  # fmt: skip
+    return Report((Facts(rows),), drawn["otherData"], (), {"trace": lambda: text})
