@@ -397,7 +397,7 @@ def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
 
 def _check_launch(out: Out, path: str | None, given: Mapping[str, Any]) -> Any:
     """Show what a framework's configuration is worth, beside the best plan; return its plan."""
-    from solver.launch.importing import import_launch
+    from solver.launch.importing import import_launch, within
     from solver.layout_check import check
     from solver.report.launching import SEARCH_S, imported_report, with_layout
     from solver.search.search import solve
@@ -407,9 +407,11 @@ def _check_launch(out: Out, path: str | None, given: Mapping[str, Any]) -> Any:
     )
     plan = check(imported.problem, imported.request)
     with Watched(out, SEARCH_S) as watched:
-        better = solve(imported.problem, time_limit_s=SEARCH_S, progress=watched.show,
-                       stop=watched.stopped)  # fmt: skip
-    out.show(imported_report(imported, plan, better))
+        better, own = (
+            solve(problem, time_limit_s=SEARCH_S, progress=watched.show, stop=watched.stopped)
+            for problem in (imported.problem, within(imported))
+        )
+    out.show(imported_report(imported, plan, better, own))
     return plan
 
 

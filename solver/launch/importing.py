@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..job.job import PlanningProblem
 from ..layout_check import LayoutRequest
+from ..plan import Plan
 from .describe import request_of
 from .description import Launch
+from .errors import LaunchError
+from .export import TARGETS, export
 from .reading import accelerate, deepspeed, megatron, torchtitan
 from .reading.base import Reading, Text, given_text, launch_of, problem_of
 
@@ -26,6 +30,8 @@ class Imported:
 
     Attributes
     ----------
+    source
+        Whose configuration it is, a key of `READERS`.
     problem
         The given problem with the configuration's batch, precision, optimizer and options.
     request
@@ -36,6 +42,7 @@ class Imported:
         What was passed over or taken for granted.
     """
 
+    source: str
     problem: PlanningProblem
     request: LayoutRequest
     launch: Launch
@@ -63,4 +70,21 @@ def import_launch(problem: PlanningProblem, source: str, config: str) -> Importe
     reading = READERS[source](text, problem)
     launch = launch_of(problem, reading, text)
     asked = problem_of(problem, launch)
-    return Imported(asked, request_of(launch, asked), launch, reading.notes)
+    return Imported(source, asked, request_of(launch, asked), launch, reading.notes)
+
+
+def within(imported: Imported) -> PlanningProblem:
+    """Return the problem with the search kept to what the configuration's framework can say."""
+    search = imported.problem.search.model_copy(update=dict(TARGETS[imported.source].search))
+    return dataclasses.replace(imported.problem, search=search)
+
+
+def sayable(problem: PlanningProblem, plans: Sequence[Plan], source: str) -> Plan | None:
+    """Return the first of some plans that a framework can say."""
+    for plan in plans:
+        try:
+            export(problem, plan, source)
+        except LaunchError:
+            continue
+        return plan
+    return None

@@ -14,7 +14,7 @@ from ..job.named import seconds
 from ..launch.checking import check as client_check
 from ..launch.describe import describe
 from ..launch.export import export
-from ..launch.importing import Imported
+from ..launch.importing import Imported, sayable
 from ..launch.targets.base import Wanted
 from ..launch.timeline import simulate_plan, trace
 from ..layout_check import LayoutRequest
@@ -23,7 +23,6 @@ from .blocks import Facts, Plain, Report
 from .checked import check_report
 from .files import write_whole
 from .layouts import layout_text, parse_layout
-from .plans import step_line
 from .stored import stored_plan
 
 SEARCH_S = 60.0
@@ -108,34 +107,48 @@ def with_layout(imported: Imported, text: str | None) -> Imported:
     return dataclasses.replace(imported, request=LayoutRequest(**values))
 
 
-def imported_report(imported: Imported, plan: Plan, better: Result | None) -> Report:
-    """Report what an existing configuration is worth, and the plan that is better."""
+def imported_report(
+    imported: Imported, plan: Plan, better: Result, within_framework: Result
+) -> Report:
+    """Report what an existing configuration is worth, and which plans are better.
+
+    Parameters
+    ----------
+    imported, plan
+        The configuration and its estimate.
+    better, within_framework
+        The best plans of all, and of those that its framework can say.
+    """
     report = check_report(imported.problem, plan)
-    found = better.plans[0] if better is not None and better.plans else None
-    rows = (("Better", _better(plan, found, better)),) if better is not None else ()
+    found = better.plans[0] if better.plans else None
+    own = sayable(imported.problem, within_framework.plans, imported.source)
+    rows = (
+        ("Better", _better(plan, found, better)),
+        (f"In {imported.source}", _better(plan, own, within_framework)),
+    )
     data = {
         **report.data,
+        "from": imported.source,
         "launch": imported.launch.model_dump(mode="json"),
         "notes": list(imported.notes),
         "better": None if found is None else found.model_dump(mode="json"),
+        "better_within_framework": None if own is None else own.model_dump(mode="json"),
     }
-    blocks = (*report.blocks, Facts(rows)) if rows else report.blocks
-    return Report(blocks, data, report.records, report.texts, (*report.notes, *imported.notes))
+    notes = (*report.notes, *imported.notes)
+    return Report((*report.blocks, Facts(rows)), data, report.records, report.texts, notes)
 
 
-def _better(plan: Plan, found: Plan | None, result: Result | None) -> str:
+def _better(plan: Plan, found: Plan | None, result: Result) -> str:
+    """Say what the best plan gains; plans within the tolerance count as equal."""
     if found is None:
-        status = "" if result is None else result.status
-        return f"no plan keeps every limit ({status}); shardplan solve says why"
+        return f"no plan keeps every limit ({result.status}): shardplan solve says why"
     step, mine = found.estimate.time.step_s, plan.estimate.time.step_s
     saved = 1 - step / mine
-    tolerance = 0.0 if result is None else result.tolerance
-    legal = all(limit.ok for limit in plan.limits)
-    if legal and saved <= tolerance:
+    if saved <= result.tolerance and all(limit.ok for limit in plan.limits):
         return f"none: the best plan is {max(saved, 0):.1%} faster, within the tolerance"
     return (
         f"{layout_text(found)} on {found.gpus} GPUs: {show_seconds(step)} a step against "
-        f"{show_seconds(mine)}; {step_line(found)}"
+        f"{show_seconds(mine)}"
     )
 
 

@@ -27,14 +27,18 @@ DEEPSPEED = {
 
 def faults(entry: dict[str, Any]) -> list[str]:
     """Return what Accelerate refuses, and the keys that do not arrive."""
+    try:
+        return _differences(entry)
+    except Exception as error:  # whatever it refuses with
+        return [f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]]
+
+
+def _differences(entry: dict[str, Any]) -> list[str]:
     data = yaml.safe_load(entry["text"])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "accelerate.yaml")
         path.write_text(entry["text"], encoding="utf-8")
-        try:
-            environment = _environment(str(path), data)
-        except Exception as error:  # whatever it refuses with
-            return [f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]]
+        environment = _environment(str(path), data)
     found = [
         f"{key} did not arrive"
         for section in IN_CAPITALS

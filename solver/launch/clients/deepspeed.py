@@ -36,25 +36,29 @@ def start() -> None:
 
 def faults(entry: dict[str, Any]) -> list[str]:
     """Return what DeepSpeed refuses, or reads otherwise than meant."""
+    try:
+        return _differences(entry)
+    except Exception as error:  # whatever it refuses with
+        return [f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]]
+
+
+def _differences(entry: dict[str, Any]) -> list[str]:
     from deepspeed.runtime.config import DeepSpeedConfig  # noqa: PLC0415
 
     data = json.loads(entry["text"])
-    try:
-        config = DeepSpeedConfig(data, mpu=Ranks(entry["dp"]))
-    except Exception as error:  # whatever it refuses with
-        return [f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]]
+    config = DeepSpeedConfig(data, mpu=Ranks(entry["dp"]))
     zero = config.zero_config
     found = []
     if config.zero_optimization_stage != entry["zero"]:
         found.append(f"stage {config.zero_optimization_stage}, meant {entry['zero']}")
-    for key, value in data["zero_optimization"].items():
+    for key, value in data.get("zero_optimization", {}).items():
         arrived = getattr(zero, key)
         if not isinstance(value, dict) and arrived != value:
             found.append(f"{key} {arrived}, meant {value}")
     checkpoints = data.get("activation_checkpointing", {}).get("number_checkpoints")
     if config.activation_checkpointing_config.number_checkpoints != checkpoints:
         found.append("activation_checkpointing did not arrive")
-    if config.grad_accum_dtype != data["data_types"]["grad_accum_dtype"]:
+    if config.grad_accum_dtype != data.get("data_types", {}).get("grad_accum_dtype"):
         found.append("grad_accum_dtype did not arrive")
     return found
 

@@ -183,4 +183,9 @@ def _refuse(launch: Launch) -> None:
     out.settle()
 
 
-ACCELERATE = Target(NAME, write, SAYS, (str(table(NAME)["version"]),))
+SEARCH = {
+    **dict.fromkeys(("tp", "pp", "ep", "etp"), (1,)),
+    "recompute": ("none", "full"),
+    "stages": "even",
+}
+ACCELERATE = Target(NAME, write, SAYS, (str(table(NAME)["version"]),), SEARCH)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..description import Launch, Run
 
@@ -76,12 +77,16 @@ class Target:
         Fields of `Launch` that the configuration holds, and gives back when it is read.
     versions
         Releases whose names are known, the default first.
+    search
+        Fields of ``Search`` that keep a search to what the target can say; not all of it fits in
+        them, so the writer still decides.
     """
 
     name: str
     write: Callable[[Launch, Run, Wanted], Exported]
     says: frozenset[str] = frozenset()
     versions: tuple[str, ...] = ("",)
+    search: Mapping[str, Any] = field(default_factory=dict)
 
 
 def words_of(options: Iterable[Words]) -> Words:

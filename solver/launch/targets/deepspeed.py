@@ -136,4 +136,10 @@ def _refuse(launch: Launch) -> None:
     out.settle()
 
 
-DEEPSPEED = Target(NAME, write, SAYS, (str(table(NAME)["version"]),))
+SEARCH = {
+    **dict.fromkeys(("tp", "pp", "ep", "etp"), (1,)),
+    "hsdp": False,
+    "recompute": ("none", "full"),
+    "stages": "even",
+}
+DEEPSPEED = Target(NAME, write, SAYS, (str(table(NAME)["version"]),), SEARCH)

@@ -263,4 +263,4 @@ def _optimizer(launch: Launch) -> list[Words]:
     return options
 
 
-MEGATRON = Target(NAME, write, SAYS, (str(table(NAME)["version"]),))
+MEGATRON = Target(NAME, write, SAYS, (str(table(NAME)["version"]),), {"stages": "even"})

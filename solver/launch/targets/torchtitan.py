@@ -175,4 +175,5 @@ def _batch(launch: Launch, version: str) -> dict[str, object]:
     return values | ({names["pipeline"]["key"]: each} if piped else {})
 
 
-TORCHTITAN = Target(NAME, write, SAYS, VERSIONS)
+SEARCH = {"zero": (2, 3), "etp": (1,), "recompute": ("none", "full"), "stages": "even"}
+TORCHTITAN = Target(NAME, write, SAYS, VERSIONS, SEARCH)
