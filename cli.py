@@ -36,6 +36,7 @@ BUG, BAD_INPUT, INTERRUPTED, NO_READER = 1, 2, 130, 141
 DEBUG = "SHARDPLAN_DEBUG"
 INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT = 3, 4, 5, 6
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
+EXTREMES = ("gpus", "params", "seq_len", "global_batch")
 FORMATS, YAML = ("table", "json", "jsonl", "csv", "md"), ("yaml", "json")
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
@@ -326,10 +327,20 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     limit = seconds(given["time_limit"], "--time-limit")
     targets = {_flag(key): given[key] for key in ("output", "stats") if given[key] is not None}
     check_targets(targets, problem_path(problem))
+    extreme = given["objective"] if given["objective"] in EXTREMES else None
+    given = {**given, "objective": None if extreme else given["objective"]}
     asked, started = _read(out, problem, given), time.perf_counter()
     from solver.search.search import solve
 
     seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
+    if extreme is not None:
+        from solver.answers.extremes import extreme as outermost
+
+        found = outermost(asked, extreme, seed=seed, workers=workers)
+        report = plans_report(asked, found.result, Run(seed, workers))
+        out.note(found.text)
+        out.show(report)
+        sys.exit(EXIT[found.result.status])
     with Watched(out, limit) as watched:
         result = solve(asked, seed=seed, workers=workers, time_limit_s=limit,
                        progress=watched.show, stop=watched.stopped)  # fmt: skip
@@ -381,6 +392,65 @@ def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
     plan = check(asked, layout)
     out.show(check_report(asked, plan))
     sys.exit(BROKEN_LIMIT if broken(plan) else 0)
+
+
+@main.command("explain", cls=Command, params=layout_params())
+@click.pass_obj
+def explain_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Say why the best plan is best; with --layout, why that one is not; or what a code means.
+
+    PROBLEM.yaml may be a limit, a status or a verdict, e.g. `explain bubble`.
+    """
+    from solver.answers.codes import meaning
+    from solver.answers.reports import code_report, explain_report
+    from solver.layout_check import LayoutRequest
+    from solver.report.layouts import parse_layout
+
+    if problem is not None and meaning(problem) is not None and not Path(problem).exists():
+        out.show(code_report(problem))
+        return
+    text = given["layout"]
+    layout = None if text is None else LayoutRequest(**parse_layout(text))
+    report = explain_report(_read(out, problem, given), layout)
+    out.show(report)
+    sys.exit(INFEASIBLE if report.data.get("status") == "infeasible" else 0)
+
+
+@main.command("flips", cls=Command, params=problem_params())
+@click.pass_obj
+def flips_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Find where another plan becomes best: batch, bandwidth, GPUs, length, headroom."""
+    from solver.answers.reports import flips_report
+
+    out.show(flips_report(_read(out, problem, given)))
+
+
+@main.command("measure", cls=Command, params=problem_params())
+@click.pass_obj
+def measure_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Name the short runs that tell close plans apart, and the plan that loses least."""
+    from solver.answers.reports import measure_report
+
+    out.show(measure_report(_read(out, problem, given)))
+
+
+ONE, OTHER = (click.Argument([n], metavar=f"{n.upper()}.json") for n in ("one", "other"))
+RANKS = tuple(
+    click.Option([f"--{n}-rank"], type=click.IntRange(1), default=1, show_default=True,
+                 help="Which plan of the file.")
+    for n in ("one", "other")
+)  # fmt: skip
+
+
+@main.command("diff", cls=Command, params=[ONE, OTHER, *RANKS])
+@click.pass_obj
+def diff_command(out: Out, /, one: str, other: str, one_rank: int, other_rank: int) -> None:
+    """Show where the plans of two plan JSONs differ."""
+    from solver.answers.reports import diff_report
+    from solver.report.stored import read_problem_or_plan, stored_plan
+
+    problem = read_problem_or_plan(one, {}, {})
+    out.show(diff_report(problem, stored_plan(one, one_rank), stored_plan(other, other_rank)))
 
 
 @main.command("memory", cls=Command, params=layout_params())

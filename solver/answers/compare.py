@@ -23,7 +23,11 @@ def parts(plan: Plan) -> dict[str, float]:
         "optimizer": time.optimizer_s,
         "overhead": time.overhead_s,
     }
-    return named | {f"exposed {a.upper()}": t.exposed_s for a, t in time.communication.items()}
+    return named | {f"exposed {_axis(a)}": t.exposed_s for a, t in time.communication.items()}
+
+
+def _axis(name: str) -> str:
+    return "copies to the host" if name == "host" else name.upper()
 
 
 def memory_parts(plan: Plan) -> dict[str, float]:
@@ -69,7 +73,9 @@ def why_slower(plan: Plan, best: Plan) -> str:
         return f"{plan.gpus:,} GPUs instead of {best.gpus:,}: {show_seconds(abs(gap))} a step " + (
             "slower" if gap > 0 else "faster"
         )
-    if gap <= 0:
+    if gap < 0:
+        return f"{show_seconds(-gap)} faster"
+    if gap == 0:
         return "as fast"
     return f"{show_seconds(gap)} slower" + (f": {named}" if named else "")
 

@@ -43,6 +43,8 @@ FAMILIES: tuple[tuple[str, Rules], ...] = (
     ("expert parallel", (_least("ep"),)),
 )
 """Families by what they switch off and on."""
+NOT_IN_TEXTBOOK = ("context parallel", "expert parallel")
+"""Axes that the textbook account does not have."""
 
 
 def families(problem: PlanningProblem, best: Plan) -> tuple[Family, ...]:
@@ -55,6 +57,8 @@ def families(problem: PlanningProblem, best: Plan) -> tuple[Family, ...]:
 def _families(problem: PlanningProblem, best: Plan) -> Iterator[Family]:
     for name, rules in FAMILIES:
         if name == "expert parallel" and problem.job.transformer.moe is None:
+            continue
+        if problem.account.cost_model == "textbook" and name in NOT_IN_TEXTBOOK:
             continue
         asked = replace(problem, search=_within(problem.search, rules, best.gpus))
         found = solve(replace(asked, search=_even(asked.search)), top=1, explain=False)
@@ -78,7 +82,7 @@ def _within(search: Search, rules: Rules, gpus: int) -> Search:
 def _why_none(problem: PlanningProblem) -> str:
     """Say in a line why a family holds no plan."""
     grounds = Grounds(instance_of(problem), SolverSettings(), Clock())
-    if grounds.structural:
+    if grounds.structural or not grounds.feasible(frozenset()):
         return "no such layout on these GPUs"
     clash = next(grounds.clashes(), frozenset())
     if clash == {"memory"}:

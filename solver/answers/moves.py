@@ -7,13 +7,16 @@ from dataclasses import replace
 
 from topology.errors import InputError, UnsupportedError
 
+from ..axes import tensor
 from ..job.job import OFFLOADS, RECOMPUTE, PlanningProblem
 from ..layout_check import LayoutRequest, check
 from ..plan import Plan
 from ..report.layouts import layout_text, layout_values
+from .compare import why_slower
 from .outputs import Move
 
 DEGREES = ("tp", "pp", "cp", "ep")
+NOT_IN_TEXTBOOK = ("cp", "ep")
 MOST_ZERO = 3
 
 
@@ -44,6 +47,7 @@ def _move(problem: PlanningProblem, best: Plan, lever: str, request: dict[str, o
         more_step_s=step - best.estimate.time.step_s,
         more_memory_bytes=memory - best.estimate.peak_bytes,
         broken=tuple(limit.id for limit in plan.limits if not limit.ok),
+        why=why_slower(plan, best),
     )
 
 
@@ -54,7 +58,7 @@ def _changes(
     base: dict[str, object] = dict(layout_values(best))
     for name in ("stage_layers", "recomputed_layers"):
         base.pop(name, None)
-    for lever, change in _degrees(base, best):
+    for lever, change in _degrees(problem, base, best):
         yield lever, problem, {**base, **change}
     for kind in RECOMPUTE:
         if kind != best.recompute:
@@ -62,17 +66,25 @@ def _changes(
     for zero in range(MOST_ZERO + 1):
         if zero != best.layout.zero:
             yield f"ZeRO {zero}", problem, {**base, "zero": zero, "dp_replicate": 1}
-    if problem.search.offload == "none":
+    if problem.search.offload == "none" and problem.account.cost_model == "calibrated":
         for offload in OFFLOADS[1:]:
             search = problem.search.model_copy(update={"offload": offload})
             yield f"offload {offload}", replace(problem, search=search), base
 
 
-def _degrees(base: dict[str, object], best: Plan) -> Iterator[tuple[str, dict[str, object]]]:
+def _degrees(
+    problem: PlanningProblem, base: dict[str, object], best: Plan
+) -> Iterator[tuple[str, dict[str, object]]]:
+    textbook = problem.account.cost_model == "textbook"
     for axis in DEGREES:
+        if textbook and axis in NOT_IN_TEXTBOOK:
+            continue
         now = int(str(base[axis]))
-        for degree in (2 * now, now // 2):
-            if degree < 1 or (axis == "ep" and best.layout.ep == 1 and best.layout.etp == 1):
+        every = tensor.degrees(problem.job.transformer) if axis == "tp" else (2 * now, now // 2)
+        for degree in every:
+            if degree in (0, now) or (
+                axis == "ep" and best.layout.ep == 1 and best.layout.etp == 1
+            ):
                 continue
             change: dict[str, object] = {axis: degree, "vpp": 1} if axis == "pp" else {axis: degree}
             if axis != "ep":

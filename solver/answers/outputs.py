@@ -43,7 +43,7 @@ class Move(Output):
     broken
         Limits that it breaks.
     why
-        Why it is impossible, where it is.
+        What makes it slower, or why it is impossible.
     """
 
     lever: str
@@ -106,6 +106,49 @@ class Flip(Output):
     first: float
     before: str
     after: str
+
+
+class Loss(Output):
+    """A plan over the error band: its largest loss, and in what share of corners it is best."""
+
+    rank: int
+    layout: str
+    worst: float
+    wins: float
+
+
+class Measurement(Output):
+    """A short run that tells close plans apart."""
+
+    rank: int
+    steps: int
+    flags: str
+    expected_s: float
+    outcome: str
+
+
+class Robust(Output):
+    """Plans held against the error of the predictions.
+
+    Attributes
+    ----------
+    result, error
+        The plans, and the error that compute and traffic may have.
+    losses
+        One entry a plan; ``choice`` is the rank of the one whose worst is least.
+    measurements
+        Runs that would tell the close plans apart.
+    after_loss, after_loss_text
+        The best plan with a node less.
+    """
+
+    result: Result
+    error: float
+    losses: tuple[Loss, ...]
+    choice: int | None
+    measurements: tuple[Measurement, ...]
+    after_loss: Plan | None
+    after_loss_text: str
 
 
 class Difference(Output):

@@ -46,7 +46,12 @@ SETTINGS = (
     Setting("finetune.frozen_layers", int, "N", "First layers that are not trained."),
     Setting("finetune.reference_model", bool, "", "A frozen copy runs forward too (DPO)."),
     Setting("cluster.price", str, "2.50", "USD per GPU-hour."),
-    Setting("objective.minimise", str, "time|cost", "What to minimise."),
+    Setting(
+        "objective.minimise",
+        str,
+        "time|cost|…",
+        "time, cost; or gpus (fewest), seq_len, params, global_batch (largest).",
+    ),
     Setting("objective.pareto", bool, "", "Find the front of time, cost and GPUs."),
     Setting("objective.top", int, "N", "Plans to return."),
     Setting("objective.tolerance", str, "3%", "Plans closer than this count as equal."),

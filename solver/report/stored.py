@@ -92,6 +92,17 @@ def stored_layout(path: str | None, rank: int = 1) -> dict[str, Any]:
     return layout_values(plan)
 
 
+def stored_plan(path: str, rank: int = 1) -> Plan:
+    """Read one plan of a plan JSON.
+
+    Raises
+    ------
+    InputError
+        SP113 where there is none of that rank, SP117 or SP100 for another or damaged file.
+    """
+    return _plan_of(_plan_data(read_text(path), path), path, rank)
+
+
 def is_plan(text: str) -> bool:
     """Whether a text is JSON of this tool and not a problem file."""
     return text.lstrip()[:1] == "{" and f'"{_PREFIX}' in text and _loaded(text) is not None

@@ -16,7 +16,7 @@ from .relaxations import Relaxer
 def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock) -> Infeasibility:
     """Find every minimal set of clashing limits, and the smallest relaxation of each limit."""
     grounds = Grounds(instance, settings, clock)
-    if grounds.structural:
+    if grounds.structural or not grounds.feasible(frozenset()):
         return Infeasibility(reasons=(_no_layout(instance),), clashes=(), relaxations=())
     clashes = tuple(tuple(sorted(clash)) for clash in grounds.clashes())
     relaxer = Relaxer(grounds)

@@ -147,7 +147,8 @@ class Relaxer:
         assert found is not None  # the caller knows that one exists
         have = self.instance.limits.deadline_s or 0.0
         need = self._cost(found)[0]
-        to = have * (PERCENT + math.ceil((need / have - 1) * PERCENT)) / PERCENT
+        step = found.decision.step
+        to = self._least_money("deadline_s", need, have, lambda i: i.longest_step >= step)
         return Relaxation(
             limit="deadline", field="limits.deadline", have=have, to=to, unit="seconds",
             text=f"without it the best plan ({layout_of(found)}) takes {show_seconds(need)}, "
@@ -161,13 +162,26 @@ class Relaxer:
         assert found is not None  # the caller knows that one exists
         have = self.instance.limits.budget_usd or 0.0
         need = self._cost(found)[1]
-        to = have * (PERCENT + math.ceil((need / have - 1) * PERCENT)) / PERCENT
+        ticks = found.decision.gpu_ticks
+        to = self._least_money("budget_usd", need, have, lambda i: i.most_gpu_ticks >= ticks)
         return Relaxation(
             limit="budget", field="limits.budget", have=have, to=to, unit="USD",
             text=f"without it the best plan ({layout_of(found)}) costs {show_usd(need)}, "
             f"and {show_usd(have)} are allowed",
             command=f"--budget {math.ceil(to)}", layout=layout_of(found),
         )  # fmt: skip
+
+    def _least_money(
+        self, field: str, need: float, have: float, enough: Callable[[Instance], bool]
+    ) -> float:
+        """Return the least whole percent above what is allowed that leaves room for a plan."""
+        percent = max(math.floor((need / have - 1) * PERCENT) - 1, 0)
+        while True:
+            to = have * (PERCENT + percent) / PERCENT
+            limits = self.instance.limits.model_copy(update={field: to})
+            if enough(replace(self.instance, limits=limits)):
+                return to
+            percent += 1
 
     def gpus(self) -> Relaxation | None:
         """Find the fewest nodes of this kind that hold a plan."""

@@ -199,7 +199,12 @@ def blocks(question: Question) -> list[Block]:
     """Price every shape that keeps the limits that shapes decide, by number of GPUs."""
     priced = []
     for gpus in gpu_counts(question):
-        found = [s for s in legal_shapes(question, gpus) if shape_keeps_limits(question, s)]
+        found = [
+            s
+            for s in legal_shapes(question, gpus)
+            if shape_keeps_limits(question, s)
+            and legal_shardings(question, s["tp"], s["cp"], s["dp"])
+        ]
         if found:
             columns = {name: np.array([s[name] for s in found], np.int64) for name in found[0]}
             priced.append(Block(question, gpus, question.cost.tables(Shapes(**columns))))

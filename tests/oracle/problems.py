@@ -57,7 +57,9 @@ def random_problem(seed: int, number: int) -> PlanningProblem:
         account = Account(
             cost_model="textbook", mfu=dice.pick((0.3, 0.4)), charge_recompute=dice.chance(0.5)
         )
-        search = search.model_copy(update={"cp": None, "ep": None, "vpp": None})
+        rules = tuple(rule for rule in search.rules if rule.axis != "cp")
+        update_free = {"cp": None, "ep": None, "vpp": None, "rules": rules}
+        search = search.model_copy(update=update_free)
     seq_len, global_batch = dice.pick(SEQUENCES), dice.pick(BATCHES)
     if family == TINY:  # one GPU would win most ties
         counts = [n for n in range(2, world + 1) if n % node == 0 or node % n == 0]
