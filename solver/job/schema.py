@@ -296,5 +296,8 @@ class ProblemSpec(Frozen):
     charge_recompute: bool = Field(default=False, examples=["false"])
     finetune: FinetuneSpec | None = None
     reliability: Annotated[ReliabilitySpec | None, BeforeValidator(switched)] = None
-    scenarios: Annotated[None, BeforeValidator(not_yet("scenarios"))] = None
-    sweep: Annotated[None, BeforeValidator(not_yet("sweep in a problem file"))] = None
+    # Read by solver.studies; the problem itself is the base that they vary.
+    scenarios: dict[str, Any] | None = Field(
+        default=None, examples=["{small: {training.global_batch: 256seq}}"]
+    )
+    sweep: dict[str, Any] | None = Field(default=None, examples=["{cluster.nodes: [4, 8, 16]}"])
