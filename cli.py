@@ -552,6 +552,31 @@ def sweep_command(out: Out, /, problem: str | None, **given: Any) -> None:
     sys.exit(FAILED_POINTS if result.failed else 0)
 
 
+REPORT_FLAGS = (
+    click.Argument(["result"], metavar="PLAN.json|SWEEP.sqlite"),
+    click.Option(["--html"], metavar="FILE", help="Write a self-contained page; else to stdout."),
+    click.Option(["--plot"], metavar="FILE", help="Write the main figure as .png or .svg."),
+)
+
+
+@main.command("report", cls=Command, params=[*REPORT_FLAGS], forms=())
+@click.pass_obj
+def report_command(out: Out, /, result: str, html: str | None, plot: str | None) -> None:
+    """Write a plan JSON or a sweep as one HTML page: no network, no script."""
+    from solver.report.files import check_targets, write_whole
+    from solver.studies.pages import html_of
+    from solver.studies.plots import plot_of
+
+    targets = {"--html": html, "--plot": plot}
+    check_targets({flag: path for flag, path in targets.items() if path is not None}, result)
+    if plot is not None:
+        plot_of(result, plot)
+    if html is not None:
+        write_whole(html, html_of(result))
+    elif plot is None:
+        write(html_of(result), color=False)
+
+
 def look_up(
     group: click.Group, name: str, target: str, text: str, *params: click.Parameter, **forms: Any
 ) -> None:

@@ -103,6 +103,14 @@ def run_sweep(
     return SweepResult(spec, tuple(store.results(spec.key)), tally)
 
 
+def stored_sweep(store: Store) -> SweepResult:
+    """Return the last sweep of a file as far as it is solved."""
+    spec = store.last_sweep()
+    rows = tuple(store.results(spec.key))
+    known = sum(row["status"] != "open" for row in rows)
+    return SweepResult(spec, rows, Tally(len(rows), known, Counter()))
+
+
 def _keep(
     store: Store, outcome: Outcome, tally: Tally, counted: Counter[str], told: Told | None
 ) -> None:
