@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,19 @@ def sweep(base: str, store: Path, *args: str, form: str = "json") -> str:
     return result.stdout
 
 
-def started(base: str, store: Path, *args: str, **given: object) -> subprocess.Popen[bytes]:
+def started(
+    base: str, store: Path, *args: str, before: Callable[[], None] | None = None
+) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", "import cli; cli.main()", "sweep", base, "-o", str(store),
                "-q", "--format", "json", *args]  # fmt: skip
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            **given)  # type: ignore[call-overload,no-any-return]  # fmt: skip
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=before,
+    )
 
 
 def sound(store: Path) -> int:
@@ -180,7 +188,7 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(base: str, tmp_path: P
         size = store.stat().st_size + 8192
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
-    process = started(base, store, *MANY, "--engine=serial", preexec_fn=limited)
+    process = started(base, store, *MANY, "--engine=serial", before=limited)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 2
     assert b"SP100" in stderr
