@@ -552,6 +552,34 @@ def sweep_command(out: Out, /, problem: str | None, **given: Any) -> None:
     sys.exit(FAILED_POINTS if result.failed else 0)
 
 
+CAPACITY_FLAGS = (
+    click.Argument(["study"], metavar="STUDY.yaml"),
+    click.Option(["--jobs"], type=click.IntRange(0, 4096), default=0, show_default=True,
+                 help="Fronts searched at once; 0 takes every core."),
+)  # fmt: skip
+
+
+@main.command("capacity", cls=Command, params=[*CAPACITY_FLAGS])
+@click.pass_obj
+def capacity_command(out: Out, /, study: str, jobs: int) -> None:
+    """Choose offers, nodes and starts for jobs; exit 3 where nothing keeps the limits.
+
+    STUDY.yaml lists offers (hardware, dated price, nodes, contract) and jobs.
+    """
+    import datetime
+
+    from solver.studies.capacity import recommend
+    from solver.studies.capacity_file import read_study
+    from solver.studies.capacity_report import capacity_report
+    from solver.studies.engines import fronts_in
+
+    asked = read_study(study)
+    found = recommend(asked, asked.spec.today or datetime.date.today(), fronts_in(jobs))
+    report = capacity_report(found)
+    out.show(report)
+    sys.exit(EXIT[report.data["status"]])
+
+
 REPORT_FLAGS = (
     click.Argument(["result"], metavar="PLAN.json|SWEEP.sqlite"),
     click.Option(["--html"], metavar="FILE", help="Write a self-contained page; else to stdout."),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from topology.errors import InputError, Problem
 
 from ..job.job import PlanningProblem
+from .capacity import Point, front_of
 from .worker import Outcome, solve_point
 
 ENGINES = ("serial", "local", "dask", "ray")
@@ -123,6 +124,20 @@ def _parallel(
             yield from Parallel(batch_size=1)(
                 delayed(solve_point)(k, p, time_limit_s) for k, p in some
             )
+
+
+def fronts_in(jobs: int) -> Callable[[Sequence[PlanningProblem]], list[list[Point]]]:
+    """Return what maps `front_of` over problems in so many processes; 0 takes every core."""
+    workers = jobs or len(os.sched_getaffinity(0))
+
+    def fronts(problems: Sequence[PlanningProblem]) -> list[list[Point]]:
+        if workers == 1 or len(problems) == 1:
+            return [front_of(problem) for problem in problems]
+        from joblib import Parallel, delayed  # noqa: PLC0415 - only studies need it
+
+        return list(Parallel(n_jobs=workers)(delayed(front_of)(p) for p in problems))
+
+    return fronts
 
 
 def _missing(name: str) -> InputError:

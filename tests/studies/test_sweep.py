@@ -7,13 +7,11 @@ import io
 import json
 import os
 import random
-import resource
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,18 +40,16 @@ def sweep(base: str, store: Path, *args: str, form: str = "json") -> str:
     return result.stdout
 
 
-def started(
-    base: str, store: Path, *args: str, before: Callable[[], None] | None = None
-) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", "import cli; cli.main()", "sweep", base, "-o", str(store),
-               "-q", "--format", "json", *args]  # fmt: skip
+def started(base: str, store: Path, *args: str, before: str = "") -> subprocess.Popen[bytes]:
+    code = f"{before}import cli; cli.main()"
+    command = [sys.executable, "-c", code, "sweep", base, "-o", str(store), "-q"]
+    command += ["--format", "json", *args]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
         command,
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=before,
     )
 
 
@@ -183,12 +179,12 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(base: str, tmp_path: P
     store = tmp_path / "s.sqlite"
     sweep(base, store, "--engine=serial", *FEW)
 
-    def limited() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        size = store.stat().st_size + 8192
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    process = started(base, store, *MANY, "--engine=serial", before=limited)
+    size = store.stat().st_size + 8192
+    limit = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size})); "
+    )
+    process = started(base, store, *MANY, "--engine=serial", before=limit)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 2
     assert b"SP100" in stderr
