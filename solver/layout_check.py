@@ -104,7 +104,7 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     first, middle, last = (kinds.index(k) if k in kinds else 0 for k in request.kinds())
     tables = instance.cost.tables(shapes, columns)
     choice = Choice(0, (first, middle, last))
-    decision = decide(tables, 0, 0, choice)
+    decision = decide(instance, tables, 0, 0, choice)
     if decision.step > LONGEST_STEP:
         raise InputError(too_long(problem))
     return judged_plan(instance, tables, choice, decision, 1)

@@ -146,14 +146,35 @@ class Estimate(Output):
     host_bytes_per_node: float = 0.0
 
 
+class GoodputShare(Output):
+    """What failures and checkpoints take of the time on the nodes of a plan.
+
+    ``share`` of wall-clock time trains; ``slowdown`` is its inverse, rounded up to a millionth as
+    the search counts it; no mean time to failure and no interval where nothing fails.
+    """
+
+    share: float
+    slowdown: float
+    mttf_s: float | None
+    checkpoint_bytes: float
+    write_s: float
+    interval_s: float | None
+    restart_s: float
+
+
 class Cost(Output):
-    """GPU-hours and USD; of the whole run where tokens are given, else of one step."""
+    """GPU-hours and USD; of the whole run where tokens are given, else of one step.
+
+    Failures, restarts and checkpoints are in every figure where ``goodput`` is given, in none
+    otherwise.
+    """
 
     steps: int | None
     wall_clock_s: float
     gpu_hours: float
     usd: float | None
     usd_per_million_tokens: float | None
+    goodput: GoodputShare | None = None
 
 
 class PlacedAxis(Output):

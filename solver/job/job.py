@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..degrees import BoolArray, IntArray
 from .finetune import Finetune, trainable_parameters
 from .recipe import Precision, Recipe
+from .reliability import Reliability
 from .rules import Rule
 from .step_flops import training_flops
 from .transformer import MAX_TOKENS, Transformer
@@ -303,6 +304,8 @@ class PlanningProblem:
     ----------
     job, cluster, limits, search, objective, account, framework
         The parts.
+    reliability
+        What failures and checkpoints cost the run; None counts none.
     path
         File that the problem came from, for messages.
     positions
@@ -318,6 +321,7 @@ class PlanningProblem:
     objective: Objective = field(default_factory=Objective)
     account: Account = field(default_factory=Account)
     framework: Literal["megatron", "fsdp"] = "megatron"
+    reliability: Reliability | None = None
     path: str = ""
     positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     schema: int = 1

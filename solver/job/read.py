@@ -30,6 +30,7 @@ from .job import (
 )
 from .model_field import read_model
 from .recipe import Recipe
+from .reliability_field import reliability_of
 from .schema import (
     GRAD_BYTES,
     FinetuneSpec,
@@ -255,6 +256,7 @@ def _assemble(
     raise_all(clashes(source, job, cluster, limits, search, goal))
     places = {dotted(loc): place for loc, place in source.positions.items() if loc}
     framework: Any = spec.framework
+    reliability = reliability_of(spec.reliability)
     return PlanningProblem(
-        job, cluster, limits, search, goal, account, framework, source.path, places
+        job, cluster, limits, search, goal, account, framework, reliability, source.path, places
     )

@@ -39,6 +39,7 @@ from .job import (
     Frozen,
 )
 from .recipe import OPTIMIZERS, PRECISIONS, Optimizer, Precision
+from .reliability_field import ReliabilitySpec, switched
 from .rules import Rule, parse_rules
 from .transformer import MAX_TOKENS
 
@@ -46,7 +47,6 @@ VERSION = 1
 FRAMEWORKS = ("megatron", "fsdp")
 GRAD_BYTES = {"fp32": 4.0, "bf16": 2.0}
 FRONT = ("time", "cost", "gpus")
-
 NUMBER, TEXT, NOTHING = {"type": "number"}, {"type": "string"}, {"type": "null"}
 WHOLES = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
 WRITTEN = WithJsonSchema({"anyOf": [NUMBER, TEXT]})
@@ -296,5 +296,9 @@ class ProblemSpec(Frozen):
     mfu: Share = Field(default=0.40, gt=0, examples=["40%"])
     charge_recompute: bool = Field(default=False, examples=["false"])
     finetune: FinetuneSpec | None = None
-    scenarios: Annotated[None, BeforeValidator(not_yet("scenarios"))] = None
-    sweep: Annotated[None, BeforeValidator(not_yet("sweep in a problem file"))] = None
+    reliability: Annotated[ReliabilitySpec | None, BeforeValidator(switched)] = None
+    # Read by solver.studies; the problem itself is the base that they vary.
+    scenarios: dict[str, Any] | None = Field(
+        default=None, examples=["{small: {training.global_batch: 256seq}}"]
+    )
+    sweep: dict[str, Any] | None = Field(default=None, examples=["{cluster.nodes: [4, 8, 16]}"])

@@ -61,6 +61,7 @@ SETTINGS = (
     Setting("limits.comm_metric", str, "exposed|total", "Communication that max-comm counts."),
     Setting("limits.deadline", str, "30d", "Longest run."),
     Setting("limits.budget", str, "50000", "Largest cost in USD."),
+    Setting("reliability.failures", float, "3.79", "Count so many failures per 1,000 node-days."),
     Setting("cost_model", str, "calibrated|textbook", "Account of time and memory."),
     Setting("mfu", str, "40%", "Utilisation that the textbook account takes."),
     Setting("charge_recompute", bool, "", "Textbook: full recomputation costs a third more."),

@@ -15,7 +15,7 @@ from ..cost.ticks import BoolArray, IntArray
 from .cpsat.factory import SolverSettings
 from .cpsat.run import ChunkAnswer, break_ties, solve_chunk
 from .decision import Decision, decide
-from .instance import LONGEST_STEP, Instance, goal_value
+from .instance import LONGEST_STEP, Instance
 from .pricing import BATCH, NEVER, Priced, refined_bounds
 
 CHUNK = 4
@@ -150,10 +150,10 @@ class Searcher:
     def bounds(self) -> IntArray:
         """Bound the goal of every shape; NEVER where a limit excludes it by its bound."""
         instance, priced = self.instance, self.priced
-        value = goal_value(
+        value = instance.value(
             instance.goal, priced.step_bound, priced.memory_bound, priced.shapes.held
         )
-        for excluded in (priced.step_bound > LONGEST_STEP, *self.excluded().values()):
+        for excluded in (priced.charged_bound > LONGEST_STEP, *self.excluded().values()):
             value = np.where(excluded, NEVER, value)
         return np.asarray(value, dtype=np.int64)
 
@@ -162,8 +162,8 @@ class Searcher:
         instance, priced = self.instance, self.priced
         broken = {
             "memory": priced.memory_bound > instance.cost.capacity_mib,
-            "deadline": priced.step_bound > instance.longest_step,
-            "budget": priced.step_bound * priced.shapes.held > instance.most_gpu_ticks,
+            "deadline": priced.charged_bound > instance.longest_step,
+            "budget": priced.charged_bound * priced.shapes.held > instance.most_gpu_ticks,
         }
         return {name: rows for name, rows in broken.items() if instance.holds(name)}
 
@@ -204,7 +204,7 @@ class Searcher:
                 proved = False
                 open_bound = min(open_bound, max(answer.bound, chunk[0][0]))
             if answer.row is not None and answer.choice is not None:
-                best = decide(tables, answer.row, places[answer.row], answer.choice)
+                best = decide(self.instance, tables, answer.row, places[answer.row], answer.choice)
                 self._agrees(best, answer)
                 value = best.value(self.instance)
         next_bound = queue.remaining()
@@ -220,9 +220,11 @@ class Searcher:
         goal = self.instance.goal
         tables = self.priced.tables([row], goal, NEVER)
         step, memory = refined_bounds(self.instance, tables)
-        values = goal_value(goal, step, memory, tables.shapes.held[:, None])
+        values = self.instance.value(goal, step, memory, tables.shapes.held[:, None])
         column = int(np.where(step == NEVER, NEVER, values)[0].argmin())
-        guesses = (decide(tables, 0, row, choice) for choice in self._likely(tables, column))
+        guesses = (
+            decide(self.instance, tables, 0, row, choice) for choice in self._likely(tables, column)
+        )
         legal = [g.value(self.instance) for g in guesses if self._legal(g, tables)]
         return min(legal, default=NEVER)
 
@@ -245,7 +247,7 @@ class Searcher:
         return (
             guess.memory <= self.instance.cost.capacity_mib
             and guess.communication <= allowance
-            and guess.step <= self.instance.longest_step
+            and guess.charged <= self.instance.longest_step
             and guess.gpu_ticks <= self.instance.most_gpu_ticks
         )
 
@@ -285,7 +287,7 @@ class Searcher:
                 return None
             self.tally.closed += 1
             if answer.row is not None and answer.choice is not None:
-                one = decide(tables, answer.row, reach[answer.row], answer.choice)
+                one = decide(self.instance, tables, answer.row, reach[answer.row], answer.choice)
                 winner = min(winner, one, key=lambda d: d.key(self.instance))
         return winner
 

@@ -11,7 +11,7 @@ from ..cost.schedule import step_ticks
 from ..cost.shapes import Shapes
 from ..cost.tables import Tables
 from ..cost.ticks import MAX_TICKS, BoolArray, IntArray, whole_ticks
-from .instance import LONGEST_STEP, Goal, Instance, goal_value
+from .instance import LONGEST_STEP, Goal, Instance
 
 BATCH = 48
 """Shapes priced in the first call of a search: enough to fill numpy's vectors."""
@@ -74,6 +74,11 @@ class Priced:
         degrees = np.stack([s.tp, s.pp, s.cp, s.ep, s.etp, s.dp])
         return np.asarray((degrees > 1).sum(axis=0))
 
+    @cached_property
+    def charged_bound(self) -> IntArray:
+        """Bounds of wall-clock ticks a step, failures included."""
+        return self.instance.charged(self.step_bound, self.shapes.held)
+
     def price(self, rows: list[int]) -> None:
         """Bound shapes under each sharding, unless they are already."""
         new = [row for row in rows if row not in self._batch_of]
@@ -96,7 +101,7 @@ class Priced:
         """Bound a goal of a priced shape under each sharding; NEVER where it cannot fit."""
         batch, place = self._batch_of[row]
         step, memory = (bound[place] for bound in self._bounds[batch])
-        value = goal_value(goal, step, memory, self.shapes.held[row])
+        value = self.instance.value(goal, step, memory, self.shapes.held[row])
         return np.where(step == NEVER, NEVER, value)
 
     def tables(self, rows: list[int], goal: Goal, at_most: int) -> Tables:
@@ -114,7 +119,7 @@ class Priced:
         # Sharding columns differ from batch to batch: price the few shapes together.
         tables = self.instance.cost.tables(self.shapes.take(np.array(rows)))
         step, memory = refined_bounds(self.instance, tables)
-        value = goal_value(goal, step, memory, tables.shapes.held[:, None])
+        value = self.instance.value(goal, step, memory, tables.shapes.held[:, None])
         return tables.restrict(np.where(step == NEVER, NEVER, value) <= at_most)
 
 
@@ -134,11 +139,13 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
         step, memory = _apart(tables, fits)
     else:
         step, memory = _alike(tables, fits)
-    possible = step <= LONGEST_STEP
+    held = tables.shapes.held[:, None]
+    charged = instance.charged(step, held)
+    possible = (step <= LONGEST_STEP) & (charged <= LONGEST_STEP)
     if instance.holds("deadline"):
-        possible = possible & (step <= instance.longest_step)
+        possible = possible & (charged <= instance.longest_step)
     if instance.holds("budget"):
-        possible = possible & (step * tables.shapes.held[:, None] <= instance.most_gpu_ticks)
+        possible = possible & (charged * held <= instance.most_gpu_ticks)
     return np.where(possible, step, NEVER), np.where(possible, memory, NEVER)
 
 

@@ -199,7 +199,7 @@ class Relaxer:
 
     def _cost(self, found: Found) -> tuple[float, float]:
         step, held = found.decision.step * TICK_S, [(found.shape["held"], self.instance.group)]
-        cost = cost_of(self.instance.job, step, held)
+        cost = cost_of(self.instance, step, held)
         return cost.wall_clock_s, cost.usd or 0.0
 
     def _with(self, field: str, value: float) -> Grounds:

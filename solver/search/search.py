@@ -11,6 +11,7 @@ import numpy as np
 from topology.errors import InputError
 
 from ..cost.calibrated import Calibrated
+from ..cost.goodput import Goodput
 from ..cost.own_profile import find_profile
 from ..cost.profile import FRAMEWORK_STACK, Profile
 from ..cost.tables import CostModel
@@ -23,18 +24,19 @@ from .assemble import plan_of
 from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
+from .endless import why_nothing_ends
 from .front import complete_front
 from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Goal, Instance
 from .mixed import Mixed, Part, alone
 from .pricing import NEVER, Priced
-from .reasons import hints, why_nothing_fits
+from .reasons import hints
 from .runners_up import recommended, runners_up
 from .space import Space, build_space
 from .split_plan import split_plan
 from .splits import Splits
 from .stagewise import Split
 from .uneven import Best
-from .validate import chooses_stages, too_long, validate
+from .validate import chooses_stages, too_long, validate, validate_mixed
 from .variants import merged, variants_of
 
 Progress = Callable[[float | None, float | None], None]
@@ -78,7 +80,9 @@ def instance_of(
         cost: CostModel = Textbook(problem.job, group, limits, search, problem.account)
     else:
         cost = Calibrated(problem.job, group, limits, search, profile_of(problem))
-    return Instance(problem.job, group, limits, search, cost, goal or problem.objective.minimise)
+    goal = goal or problem.objective.minimise
+    goodput = Goodput.of(problem.job, problem.reliability)
+    return Instance(problem.job, group, limits, search, cost, goal, goodput=goodput)
 
 
 def solve(
@@ -145,6 +149,7 @@ def _solve_mixed(
     problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int
 ) -> Result:
     """Search each node group alone, then pipelines across groups."""
+    validate_mixed(problem)
     parts = []
     for number, group in enumerate(problem.cluster.groups):
         one = alone(problem, number)
@@ -259,7 +264,8 @@ class _Solve:
         if isinstance(answer, Decision):
             return answer.value(self.instance)
         held = int(answer.pipeline.shape.held[0])
-        return answer.totals.step * (held if self.instance.goal == "cost" else 1)
+        charged = self.instance.charge_one(answer.totals.step, held)
+        return charged * (held if self.instance.goal == "cost" else 1)
 
     def _tolerance(self) -> float:
         chosen = self.problem.objective.tolerance
@@ -338,7 +344,7 @@ class _Solve:
         if long.any():
             raise InputError(too_long(self.problem))
         settings, explain = self.searcher.settings, explain and proved
-        why = why_nothing_fits(self.instance, settings, self.clock) if explain else None
+        why = why_nothing_ends(self.instance, settings, self.clock) if explain else None
         return Result(
             status="infeasible" if proved else "unknown",
             objective=self.problem.objective.minimise,

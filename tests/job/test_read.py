@@ -153,7 +153,7 @@ FAULTS = [
     ("tokens: 100B", "attention_span: 2048", 7, "SP115", "not supported yet"),
     ("schema: 1", "shema: 1", 1, "SP101", "Did you mean 'schema'"),
     ("schema: 1", "schema: 2", 1, "SP117", "not a known version"),
-    ("schema: 1", "sweep: {a: [1]}", 1, "SP115", "not supported yet"),
+    ("schema: 1", "sweep: [1]", 1, "SP114", "mapping"),
     ("schema: 1", "limits: {max_bubble: 15}", 1, "SP109", "Did you mean 0.15"),
     ("schema: 1", "limits: {mem_headroom: 100%}", 1, "SP109", "below 1"),
     ("schema: 1", "limits: {max_comm: .nan}", 1, "SP109", "not a finite number"),

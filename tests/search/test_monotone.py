@@ -23,7 +23,7 @@ def value(problem: PlanningProblem) -> float:
     if not result.plans:
         return float("inf")
     plan = result.plans[0]
-    return plan.cost.gpu_hours if result.objective == "cost" else plan.estimate.time.step_s
+    return plan.cost.gpu_hours if result.objective == "cost" else plan.cost.wall_clock_s
 
 
 @pytest.mark.nightly
