@@ -103,7 +103,7 @@ class Fit:
         self.named = [
             [j for j, c in enumerate(moving) if _uses(run, c, stacks, own)] for run in runs
         ]
-        """Constants of each run's profile: all are set, so that no figure of a file plays a part."""
+        """Constants of each run's profile; all are set, so that no file's figure plays a part."""
         self.used = self.named
         """Those that its step depends on: the ones that slopes are worked out for."""
         sizes = Counter(family(r) for r in runs)
