@@ -13,7 +13,8 @@ DOCS = ROOT / "docs" / "example-studies.md"
 HEAD = """\
 # Example studies
 
-Prices in them are examples. `SHARDPLAN_GOLDEN=1 pytest tests/studies/test_examples.py` writes this page anew.
+Prices in them are examples. `SHARDPLAN_GOLDEN=1 pytest tests/studies/test_examples.py` writes this
+page anew.
 """
 STUDIES = (
     ("A start-up with 64 H100 and a month", "capacity", "capacity-startup.yaml"),
