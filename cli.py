@@ -2,8 +2,8 @@
 
 Results go to stdout, notes and errors to stderr. Exit codes (docs/exit-codes.md): 0 plan, 1 bug,
 2 bad input, 3 proved infeasible, 4 no plan in time, 5 not proved under --require-optimal, 6 a
-broken limit, 8 points of a sweep failed, 130 interrupted, 141 nobody reads stdout. Imports wait
-until a command needs them.
+broken limit, 7 a plan that a target cannot say, 8 points of a sweep failed, 130 interrupted, 141
+nobody reads stdout. Imports wait until a command needs them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BUG, BAD_INPUT, INTERRUPTED, NO_READER = 1, 2, 130, 141
 DEBUG = "SHARDPLAN_DEBUG"
-INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT, FAILED_POINTS = 3, 4, 5, 6, 8
+INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT, INEXPRESSIBLE, FAILED_POINTS = 3, 4, 5, 6, 7, 8
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 EXTREMES = ("gpus", "params", "seq_len", "global_batch")
 FORMATS, YAML = ("table", "json", "jsonl", "csv", "md"), ("yaml", "json")
@@ -125,7 +125,9 @@ def failed(error: Exception, form: str, verbose: int) -> int:
             from solver.report.faults import errors_json
 
             click.echo(errors_json(error), nl=False)
-        return BAD_INPUT
+        from solver.launch.errors import LaunchError
+
+        return INEXPRESSIBLE if isinstance(error, LaunchError) else BAD_INPUT
     if os.environ.get(DEBUG) or verbose > 1:
         traceback.print_exception(error)
     text = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
@@ -382,16 +384,25 @@ def _layout(out: Out, path: str | None, given: Mapping[str, Any]) -> tuple[Plann
     return _read(out, path, given), LayoutRequest(**values)
 
 
-@main.command("check", cls=Command, params=layout_params())
+READERS = ("megatron", "torchtitan", "deepspeed", "accelerate")
+FROM = click.Option(["--from", "source"], type=(click.Choice(READERS), str), default=None,
+                    metavar="NAME FILE|ARGS", help="Check a framework's own configuration "
+                    f"({', '.join(READERS)}) and look for a better plan.")  # fmt: skip
+
+
+@main.command("check", cls=Command, params=[*layout_params(), FROM])
 @click.pass_obj
 def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Estimate one layout and judge every limit; exit 6 where one is broken."""
     from solver.layout_check import check
     from solver.report.checked import broken, check_report
 
-    asked, layout = _layout(out, problem, given)
-    plan = check(asked, layout)
-    out.show(check_report(asked, plan))
+    if given["source"] is not None:
+        plan = _check_launch(out, problem, given)
+    else:
+        asked, layout = _layout(out, problem, given)
+        plan = check(asked, layout)
+        out.show(check_report(asked, plan))
     sys.exit(BROKEN_LIMIT if broken(plan) else 0)
 
 
@@ -448,10 +459,30 @@ RANKS = tuple(
 def diff_command(out: Out, /, one: str, other: str, one_rank: int, other_rank: int) -> None:
     """Show where the plans of two plan JSONs differ."""
     from solver.answers.reports import diff_report
-    from solver.report.stored import read_problem_or_plan, stored_plan
+    from solver.report.stored import stored_plan
 
-    problem = read_problem_or_plan(one, {}, {})
-    out.show(diff_report(problem, stored_plan(one, one_rank), stored_plan(other, other_rank)))
+    problem, plan = stored_plan(one, one_rank)
+    out.show(diff_report(problem, plan, stored_plan(other, other_rank)[1]))
+
+
+def _check_launch(out: Out, path: str | None, given: Mapping[str, Any]) -> Any:
+    """Show what a framework's configuration is worth, beside the best plan; return its plan."""
+    from solver.launch.importing import import_launch, within
+    from solver.layout_check import check
+    from solver.report.launching import SEARCH_S, imported_report, with_layout
+    from solver.search.search import solve
+
+    imported = with_layout(
+        import_launch(_read(out, path, given), *given["source"]), given["layout"]
+    )
+    plan = check(imported.problem, imported.request)
+    with Watched(out, SEARCH_S) as watched:
+        better, own = (
+            solve(problem, time_limit_s=SEARCH_S, progress=watched.show, stop=watched.stopped)
+            for problem in (imported.problem, within(imported))
+        )
+    out.show(imported_report(imported, plan, better, own))
+    return plan
 
 
 @main.command("memory", cls=Command, params=layout_params())
@@ -657,6 +688,28 @@ RANK_FLAGS = (
                  help="Which plan of the file."),
     click.Option(["--free"], metavar="LIST", help="Nodes to choose from, e.g. node[03-12]."),
 )  # fmt: skip
+TARGETS = ("megatron", "megatron-bridge", "torchtitan", "deepspeed", "accelerate", "torchrun",
+           "slurm", "skypilot")  # fmt: skip
+EXPORT = "Write a plan JSON for a framework or a scheduler; exit 7 where it cannot say the plan."
+EXPORT_FLAGS = (
+    click.Option(["--to"], type=click.Choice(TARGETS), required=True, help="For whom."),
+    RANK_FLAGS[2],
+    click.Option(["--target-version"], metavar="0.3.0", help="Release whose names are used."),
+    click.Option(["--check"], is_flag=True, help="Hold it against the framework's own parser."),
+    click.Option(["-o", "--output"], metavar="FILE", help="Write it to a file besides."),
+    click.Option(["--name"], default="train", show_default=True, help="Of the job."),
+    click.Option(["--script"], metavar="FILE", help="Training script in place of the usual one."),
+    click.Option(["--time"], metavar="24h", help="Time limit in place of the prediction's."),
+    click.Option(["--margin"], metavar="20%", help="Added to the prediction."),
+    click.Option(["--max-time"], metavar="2d", help="Longest job of the queue: cut into several."),
+    click.Option(["--save-every"], metavar="2h", help="Between checkpoints; else the optimum."),
+)
+TRACE = "Draw one step of a plan JSON as a Chrome trace, for ui.perfetto.dev or chrome://tracing."
+TRACE_FLAGS = (
+    RANK_FLAGS[2],
+    click.Option(["--microbatches"], type=click.IntRange(1, 100_000), help="In place of all."),
+    click.Option(["-o", "--output"], metavar="FILE", help="Write the trace to a file besides."),
+)
 LEVELS = "Show the communication levels of 8x8xH100 or of a problem file."
 look_up(models, "list", "catalogue:list_models", "List the known models.")
 look_up(models, "show", "catalogue:show_model", SHOW_MODEL, MODEL, SEQ_LEN)
@@ -671,6 +724,10 @@ look_up(
 look_up(topology, "collectives", "collective_times:show_collectives", TIMES, CLUSTER, TRANSPORT)
 look_up(main, "calibrate", "calibrating:calibrate_report", CALIBRATE, RUNS, *CALIBRATE_FLAGS,
         forms=(*FORMATS, "yaml"))  # fmt: skip
+look_up(main, "export", "launching:export_plan", EXPORT, PLAN, *EXPORT_FLAGS,
+        forms=("text", "json"))  # fmt: skip
+look_up(main, "trace", "launching:trace_plan", TRACE, PLAN, *TRACE_FLAGS,
+        forms=("trace", "table", "json"))  # fmt: skip
 look_up(main, "schema", "schemas:show_schema", "Print a JSON Schema.", WHAT, forms=("json",))
 
 

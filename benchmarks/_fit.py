@@ -100,10 +100,12 @@ class Fit:
         self.runs, self.moving = runs, moving
         stacks = yaml.safe_load((PROFILES / "stacks.yaml").read_text("utf-8"))["stacks"]
         own = {(c.owner, c.name) for c in moving if c.kind == "stack"}
-        self.used = [
+        self.named = [
             [j for j, c in enumerate(moving) if _uses(run, c, stacks, own)] for run in runs
         ]
-        """Constants that each run's step depends on."""
+        """Constants of each run's profile; all are set, so that no file's figure plays a part."""
+        self.used = self.named
+        """Those that its step depends on: the ones that slopes are worked out for."""
         sizes = Counter(family(r) for r in runs)
         self.weight = np.array(
             [
@@ -131,7 +133,7 @@ class Fit:
     def with_constants(self, index: int, x: Array) -> Run:
         """Return a run with the constants exp(x) in its profile."""
         run, parts = self.runs[index], {"gpu": {}, "stack": {}}  # type: ignore[var-annotated]
-        for j in self.used[index]:
+        for j in self.named[index]:
             c = self.moving[j]
             parts["gpu" if c.kind == "gpu" else "stack"][c.name] = math.exp(x[j])
         changed = {k: getattr(run.profile, k).model_copy(update=v) for k, v in parts.items()}
@@ -140,7 +142,7 @@ class Fit:
     def log_steps(self, index: int, points: Array) -> Array:
         """Logarithms of one run's step under constants exp(points); (P, constants) → (P,)."""
         parts: dict[str, dict[str, Array]] = {"gpu": {}, "stack": {}}
-        for j in self.used[index]:
+        for j in self.named[index]:
             c = self.moving[j]
             parts["gpu" if c.kind == "gpu" else "stack"][c.name] = np.exp(points[:, j])
         return np.log(steps(self.runs[index], parts["gpu"], parts["stack"]))

@@ -86,7 +86,7 @@ class Job(Frozen):
     loss_chunks: int = Field(default=1, ge=1, le=MAX_CHUNKS)
     expert_imbalance: float = Field(default=1.0, ge=1, le=MAX_IMBALANCE)
     capacity_factor: float | None = Field(default=None, gt=0, le=MAX_IMBALANCE)
-    attention_span: float | None = Field(default=None, gt=0, le=MAX_TOKENS)
+    attention_span: float | None = Field(default=None, ge=1, le=MAX_TOKENS)
     finetune: Finetune | None = None
 
     @model_validator(mode="after")
@@ -113,8 +113,9 @@ class Job(Frozen):
 
     @property
     def step_flops(self) -> float:
-        """Model FLOPs of one optimizer step, causal attention."""
-        return training_flops(self.transformer, self.seq_len, self.finetune) * self.step_tokens
+        """Model FLOPs of one optimizer step, causal attention inside each document."""
+        seen = self.document_tokens
+        return training_flops(self.transformer, seen, self.finetune) * self.step_tokens
 
     @property
     def document_tokens(self) -> float:
@@ -190,6 +191,9 @@ class Search(Frozen):
         Allowed values, ascending.
     recompute
         Allowed kinds.
+    recompute_by_stage
+        First, middle and last stages may recompute differently; else all by one kind, as the flags
+        of frameworks have it.
     hsdp
         Look at shard groups smaller than DP.
     order
@@ -224,6 +228,7 @@ class Search(Frozen):
     zero: tuple[int, ...] | None = None
     micro_batch: tuple[int, ...] | None = None
     recompute: tuple[Recompute, ...] = RECOMPUTE
+    recompute_by_stage: bool = False
     hsdp: bool = True
     order: tuple[str, ...] | None = None
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)

@@ -67,6 +67,7 @@ def _training(problem: PlanningProblem) -> dict[str, Any]:
         "loss_chunks": job.loss_chunks,
         "expert_imbalance": job.expert_imbalance,
         "capacity_factor": job.capacity_factor,
+        "attention_span": job.attention_span,
     }
 
 

@@ -92,15 +92,20 @@ def stored_layout(path: str | None, rank: int = 1) -> dict[str, Any]:
     return layout_values(plan)
 
 
-def stored_plan(path: str, rank: int = 1) -> Plan:
-    """Read one plan of a plan JSON.
+def stored_plan(path: str, rank: int = 1) -> tuple[PlanningProblem, Plan]:
+    """Read one plan of a plan JSON, and the problem that it answers.
 
     Raises
     ------
     InputError
-        SP113 where there is none of that rank, SP117 or SP100 for another or damaged file.
+        SP113 where there is no plan of that rank; SP100, SP117 for another kind of file.
     """
-    return _plan_of(_plan_data(read_text(path), path), path, rank)
+    text = read_text(path)
+    if not is_plan(text):
+        hint = "Name a plan JSON that solve -o wrote."
+        raise InputError(Problem(path, 0, 0, "", "SP113", "holds no plan.", hint))
+    plan = _plan_of(_plan_data(text, path), path, rank)
+    return read_problem_or_plan(path, {}, {}), plan
 
 
 def read_result(path: str) -> Result:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..cost.stages import FIRST, HEAVY, LAST
-from ..cost.tables import Choice
+from ..cost.stages import FIRST, HEAVY, LAST, LIGHT
+from ..cost.tables import Choice, Tables
 from ..cost.ticks import BoolArray, IntArray
 from .cpsat.factory import SolverSettings
 from .cpsat.run import ChunkAnswer, break_ties, solve_chunk
@@ -214,26 +214,42 @@ class Searcher:
     def _guess(self, row: int) -> int:
         """Return the goal of some legal plan of a shape: where CP-SAT starts, and a test of it.
 
-        The least sharding by bound, and for each class its fastest recomputation that fits; NEVER
-        where these break a limit together.
+        The least sharding by bound, and the fastest recomputation that fits; NEVER where these
+        break a limit together.
         """
         goal = self.instance.goal
         tables = self.priced.tables([row], goal, NEVER)
         step, memory = refined_bounds(self.instance, tables)
         values = self.instance.value(goal, step, memory, tables.shapes.held[:, None])
         column = int(np.where(step == NEVER, NEVER, values)[0].argmin())
-        fits = tables.memory[0, :, :, column] <= self.instance.cost.capacity_mib
-        pace = np.where(fits, tables.pace[0, :, :, column], NEVER)
-        first, middle, last = (int(pace[c].argmin()) for c in (FIRST, HEAVY, LAST))
-        guess = decide(self.instance, tables, 0, row, Choice(column, (first, middle, last)))
+        guesses = (
+            decide(self.instance, tables, 0, row, choice) for choice in self._likely(tables, column)
+        )
+        legal = [g.value(self.instance) for g in guesses if self._legal(g, tables)]
+        return min(legal, default=NEVER)
+
+    def _likely(self, tables: Tables, column: int) -> Iterator[Choice]:
+        """Yield the choices of recomputation that one would try by hand."""
+        if self.instance.search.recompute_by_stage:
+            fits = tables.memory[0, :, :, column] <= self.instance.cost.capacity_mib
+            pace = np.where(fits, tables.pace[0, :, :, column], NEVER)
+            first, middle, last = (int(pace[c].argmin()) for c in (FIRST, HEAVY, LAST))
+            yield Choice(column, (first, middle, last))
+            return
+        count = tables.stages.count[0]
+        inner, end = int(count[LIGHT] + count[HEAVY] > 0), int(count[LAST] > 0)
+        for kind in range(tables.pace.shape[2]):
+            yield Choice(column, (kind, inner * kind, end * kind))
+
+    def _legal(self, guess: Decision, tables: Tables) -> bool:
+        """Whether a guess keeps what its choices decide."""
         allowance = int(self.instance.allowance(tables.compute)[0])
-        legal = (
+        return (
             guess.memory <= self.instance.cost.capacity_mib
             and guess.communication <= allowance
             and guess.charged <= self.instance.longest_step
             and guess.gpu_ticks <= self.instance.most_gpu_ticks
         )
-        return guess.value(self.instance) if legal else NEVER
 
     def _agrees(self, best: Decision, answer: ChunkAnswer) -> None:
         """Raise where the estimator and CP-SAT disagree about a plan: two truths are a bug.

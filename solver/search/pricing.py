@@ -135,6 +135,35 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
         fits = fits & (tables.memory <= instance.cost.capacity_mib)
     if instance.holds("communication"):
         fits = fits & _communicates(instance, tables)
+    if instance.search.recompute_by_stage:
+        step, memory = _apart(tables, fits)
+    else:
+        step, memory = _alike(tables, fits)
+    held = tables.shapes.held[:, None]
+    charged = instance.charged(step, held)
+    possible = (step <= LONGEST_STEP) & (charged <= LONGEST_STEP)
+    if instance.holds("deadline"):
+        possible = possible & (charged <= instance.longest_step)
+    if instance.holds("budget"):
+        possible = possible & (charged * held <= instance.most_gpu_ticks)
+    return np.where(possible, step, NEVER), np.where(possible, memory, NEVER)
+
+
+def _alike(tables: Tables, fits: BoolArray) -> tuple[IntArray, IntArray]:
+    """Bound step and memory where all stages recompute by one kind, (N, Z)."""
+    present = (tables.stages.count > 0)[:, :, None, None]
+    possible = (fits | ~present).all(axis=1)  # (N, K, Z)
+    pace, share, tail = (
+        np.moveaxis(part, 1, -1) for part in (tables.pace, tables.share, tables.tail)
+    )
+    step = np.where(possible, step_ticks(pace, share, tail), NEVER)
+    memory = np.where(possible, tables.memory.max(axis=1), NEVER)
+    # The one kind of a shape and sharding with the least step may not be that of least memory.
+    return step.min(axis=1), memory.min(axis=1)
+
+
+def _apart(tables: Tables, fits: BoolArray) -> tuple[IntArray, IntArray]:
+    """Bound step and memory where each class of stages chooses its recomputation, (N, Z)."""
     able = fits.any(axis=2)  # (N, 4, Z)
     present = tables.stages.count[:, :, None] > 0
     possible = (able | ~present).all(axis=1)  # (N, Z)
@@ -146,13 +175,6 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
     both = np.where(able & present, np.where(fits, tables.pace + tables.tail, LARGE).min(axis=2), 0)
     together = whole_ticks(both.max(axis=1) + share.sum(axis=2))
     step = np.maximum(step_ticks(pace, share, tail), np.minimum(together, MAX_TICKS))
-    held = tables.shapes.held[:, None]
-    charged = instance.charged(step, held)
-    possible = possible & (charged <= LONGEST_STEP)
-    if instance.holds("deadline"):
-        possible = possible & (charged <= instance.longest_step)
-    if instance.holds("budget"):
-        possible = possible & (charged * held <= instance.most_gpu_ticks)
     return np.where(possible, step, NEVER), np.where(possible, memory.max(axis=2), NEVER)
 
 

@@ -162,6 +162,9 @@ class Block:
             # A class without stages has one choice, not several that look different.
             exists = (middle == 0) | (count[:, 1] + count[:, 2] > 0)
             exists &= (last == 0) | (count[:, 3] > 0)
+            if not self.question.search.recompute_by_stage:  # every stage there is, by one kind
+                exists &= (middle == first) | (count[:, 1] + count[:, 2] == 0)
+                exists &= (last == first) | (count[:, 3] == 0)
             priced = price(self.tables, (first, middle, last))
             allowed = (
                 self.tables.shardings.valid

@@ -169,6 +169,7 @@ def _search(dice: Dice, world: int, node: int) -> Search:
     elif dice.chance(0.2):
         listed["max_gpus"] = dice.pick((*counts, world + 5))
     listed["rules"] = _rules(dice)
+    listed["recompute_by_stage"] = dice.chance(0.4)
     return Search.model_validate({"hsdp": dice.chance(0.8), **listed})
 
 

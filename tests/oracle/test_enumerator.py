@@ -132,6 +132,9 @@ def slow_plans(asked: Question) -> Iterator[Plan]:
                 everything if shape["pp"] > 2 else [0],
                 everything if shape["pp"] > 1 else [0],
             ):
+                there = [first] + [middle] * (shape["pp"] > 2) + [last] * (shape["pp"] > 1)
+                if not asked.search.recompute_by_stage and len(set(there)) > 1:
+                    continue
                 choice = Choice(int(column), (first, middle, last))
                 step, need, sent = evaluate(tables, row, choice)
                 if need > asked.cost.capacity_mib or sent > most:

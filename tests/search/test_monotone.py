@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ def value(problem: PlanningProblem) -> float:
     return plan.cost.gpu_hours if result.objective == "cost" else plan.cost.wall_clock_s
 
 
+@pytest.mark.nightly
 @SEVERAL
 @given(st.integers(0, 10**6))
 def test_layers_chosen_freely(seed: int) -> None:

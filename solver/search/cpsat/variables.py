@@ -107,6 +107,8 @@ def define(model: cp_model.CpModel, instance: Instance, tables: Tables, v: Varia
     slowdown = instance.slowdown(tables.shapes.held)
     for row, shape in enumerate(v.shape):
         _legal_choices(model, tables, v, row)
+        if not instance.search.recompute_by_stage:
+            _one_kind(model, tables, v, row)
         _table(model, tables.pace[row], tables, v, row, [v.pace] * CLASSES)
         _table(model, tables.share[row], tables, v, row, v.share)
         _table(model, tables.tail[row], tables, v, row, [v.tail] * CLASSES)
@@ -128,6 +130,15 @@ def _legal_choices(model: cp_model.CpModel, tables: Tables, v: Variables, row: i
     for group, empty in ((1, count[LIGHT] + count[HEAVY] == 0), (2, count[LAST] == 0)):
         if empty:
             model.add_implication(v.shape[row], v.recompute[group][0])
+
+
+def _one_kind(model: cp_model.CpModel, tables: Tables, v: Variables, row: int) -> None:
+    """Let every stage of a shape recompute by the kind of the first one."""
+    count = tables.stages.count[row]
+    present = {1: count[LIGHT] + count[HEAVY] > 0, 2: count[LAST] > 0}
+    for group in (group for group, there in present.items() if there):
+        for first, other in zip(v.recompute[0], v.recompute[group], strict=True):
+            model.add_bool_or([~v.shape[row], ~first, other])
 
 
 def _table(

@@ -1,0 +1,90 @@
+"""``check --from``: an existing launch configuration as a problem and the layout that it has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..job.job import PlanningProblem
+from ..layout_check import LayoutRequest
+from ..plan import Plan
+from .describe import request_of
+from .description import Launch
+from .errors import LaunchError
+from .export import TARGETS, export
+from .reading import accelerate, deepspeed, megatron, torchtitan
+from .reading.base import Reading, Text, given_text, launch_of, problem_of
+
+READERS: dict[str, Callable[[Text, PlanningProblem], Reading]] = {
+    "megatron": megatron.read,
+    "torchtitan": torchtitan.read,
+    "deepspeed": deepspeed.read,
+    "accelerate": accelerate.read,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a configuration trains and how.
+
+    Attributes
+    ----------
+    source
+        Whose configuration it is, a key of `READERS`.
+    problem
+        The given problem with the configuration's batch, precision, optimizer and options.
+    request
+        The layout, as ``check`` takes it.
+    launch
+        Everything that was read or taken from the problem.
+    notes
+        What was passed over or taken for granted.
+    """
+
+    source: str
+    problem: PlanningProblem
+    request: LayoutRequest
+    launch: Launch
+    notes: tuple[str, ...]
+
+
+def import_launch(problem: PlanningProblem, source: str, config: str) -> Imported:
+    """Read a configuration of a framework.
+
+    Parameters
+    ----------
+    problem
+        Model and cluster, and what the configuration leaves open.
+    source
+        Key of `READERS`.
+    config
+        A file, or the arguments themselves.
+
+    Raises
+    ------
+    InputError
+        With what the framework would refuse, or takes without doing it.
+    """
+    text = given_text(config)
+    reading = READERS[source](text, problem)
+    launch = launch_of(problem, reading, text)
+    asked = problem_of(problem, launch)
+    return Imported(source, asked, request_of(launch, asked), launch, reading.notes)
+
+
+def within(imported: Imported) -> PlanningProblem:
+    """Return the problem with the search kept to what the configuration's framework can say."""
+    search = imported.problem.search.model_copy(update=dict(TARGETS[imported.source].search))
+    return dataclasses.replace(imported.problem, search=search)
+
+
+def sayable(problem: PlanningProblem, plans: Sequence[Plan], source: str) -> Plan | None:
+    """Return the first of some plans that a framework can say."""
+    for plan in plans:
+        try:
+            export(problem, plan, source)
+        except LaunchError:
+            continue
+        return plan
+    return None

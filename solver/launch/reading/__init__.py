@@ -1,0 +1,1 @@
+"""One module a framework: a launch read back from its own configuration."""

@@ -1,0 +1,90 @@
+"""How long a job may take and how often it saves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+from topology.errors import InputError, Problem
+
+from .description import Run
+from .tables import table
+from .targets.base import Wanted
+
+DAY_S = 86_400
+MARGIN = 0.20
+"""Added to a prediction: start, data and evaluation, and twice the error of a step, which
+docs/accuracy.md gives by profile."""
+GRACE_S = 120
+"""Between the signal that a job ends and its end: time to write a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Limits of a run.
+
+    Attributes
+    ----------
+    limit_s
+        Time of one job.
+    jobs
+        Jobs, one after the other, each from the last checkpoint.
+    save_steps
+        Optimizer steps between checkpoints.
+    save_every_s
+        The same in seconds.
+    """
+
+    limit_s: int
+    jobs: int
+    save_steps: int
+    save_every_s: float
+
+
+def checkpoint_seconds(run: Run) -> float:
+    """Return how long a checkpoint takes to write, all nodes at once."""
+    rate = table("reliability")["checkpoint_bytes_per_s_and_node"]["value"]
+    return run.checkpoint_bytes / (float(rate) * run.nodes)
+
+
+def optimal_interval_s(run: Run) -> float:
+    """Return the interval that loses least: sqrt(2 · time between failures · time to save).
+
+    Young 1974, "A first order approximation to the optimum checkpoint interval" (CACM 17.9).
+    """
+    failures_a_day = float(table("reliability")["failures_per_node_day"]["value"]) * run.nodes
+    return sqrt(2 * DAY_S / failures_a_day * checkpoint_seconds(run))
+
+
+def times(run: Run, wanted: Wanted) -> Times:
+    """Return the limits of a run: the prediction, its checkpoints, and a margin.
+
+    Raises
+    ------
+    InputError
+        SP113 where neither the plan nor the user says how long the run is.
+    """
+    every = wanted.save_every_s or optimal_interval_s(run)
+    steps = max(int(every / run.step_s), 1)
+    margin = MARGIN if wanted.margin is None else wanted.margin
+    if wanted.time_s is not None:
+        whole = wanted.time_s
+    elif run.wall_clock_s is not None:
+        saving = checkpoint_seconds(run) / (steps * run.step_s)
+        whole = run.wall_clock_s * (1 + saving) * (1 + margin)
+    else:
+        hint = "Solve with --tokens, or give --time."
+        message = "the plan has no length: its problem names no tokens."
+        raise InputError(Problem("--time", 0, 0, "tokens", "SP113", message, hint))
+    longest = wanted.longest_s or whole
+    # Every job after the first starts from a checkpoint that is up to one interval old.
+    useful = max(longest - every, longest / 2)
+    jobs = 1 if whole <= longest else ceil(whole / useful)
+    return Times(ceil(min(whole, longest)), jobs, steps, steps * run.step_s)
+
+
+def clock(seconds: int) -> str:
+    """Write seconds as Slurm takes them, ``days-hours:minutes:seconds``."""
+    days, rest = divmod(seconds, DAY_S)
+    hours, rest = divmod(rest, 3600)
+    return f"{days}-{hours:02}:{rest // 60:02}:{rest % 60:02}"

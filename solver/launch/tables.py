@@ -1,0 +1,18 @@
+"""The frameworks' own names, read from data files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+
+@cache
+def table(name: str) -> Mapping[str, Any]:
+    """Return the data file of a framework."""
+    text = resources.files(__package__).joinpath("data", f"{name}.yaml").read_text("utf-8")
+    data: dict[str, Any] = yaml.safe_load(text)
+    return data

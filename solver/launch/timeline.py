@@ -1,0 +1,212 @@
+"""``trace``: one step of a plan as a timeline for Chrome's and Perfetto's viewers.
+
+The events are those of the schedule's simulation, so that what is shown is what was estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from topology.errors import InputError, Problem
+
+from ..cost.simulate import Event, Piece, Timeline, simulate
+from ..job.job import PlanningProblem
+from ..plan import Plan
+from .stage_seconds import Pass, StageSeconds, stage_seconds
+
+TRACE_SCHEMA = "shardplan.trace/1"
+COMPUTE, TRAFFIC = 0, 1
+"""Lanes of a stage."""
+LANES = {COMPUTE: "compute", TRAFFIC: "exposed communication"}
+IN_FLIGHT = "micro-batches in flight"
+DRAIN = "gradients and optimizer"
+MICROSECONDS = 1e6
+MOST_PIECES = 200_000
+"""Passes that are drawn; a viewer takes about ten times as many events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A simulated step and its closed form.
+
+    Attributes
+    ----------
+    timeline, stages
+        Passes, and what they are made of.
+    vpp, microbatches
+        Virtual stages and micro-batches that were simulated.
+    closed_form_s
+        (m - 1/v) · slowest + sum / v, and the longest drain: never less than the simulation of
+        1F1B, nor of interleaving where backward over forward is the same on every stage.
+    """
+
+    timeline: Timeline
+    stages: tuple[StageSeconds, ...]
+    vpp: int
+    microbatches: int
+    closed_form_s: float
+
+    @property
+    def simulated_s(self) -> float:
+        """When the last stage has drained, counted as the closed form does."""
+        return self.timeline.makespan_s + max(stage.drain_s for stage in self.stages)
+
+    @property
+    def bubble(self) -> float:
+        """Idle share of the busiest stage while the pipeline runs."""
+        busy = max(self.timeline.busy_s(stage) for stage in range(len(self.stages)))
+        return 1 - busy / self.timeline.makespan_s
+
+
+def simulate_plan(problem: PlanningProblem, plan: Plan, microbatches: int | None = None) -> Step:
+    """Simulate a step of a plan.
+
+    Parameters
+    ----------
+    problem, plan
+        What was solved.
+    microbatches
+        In place of the plan's, e.g. a few to look at.
+
+    Raises
+    ------
+    InputError
+        SP108 where an interleaved schedule does not divide them, SP109 for too many.
+    """
+    layout = plan.layout
+    count = microbatches or plan.batch.microbatches
+    if layout.vpp > 1 and count % layout.pp:
+        message = f"{count} is no multiple of pp {layout.pp}, as interleaving needs."
+        hint = f"Use {-(-count // layout.pp) * layout.pp}."
+        raise InputError(Problem("--microbatches", 0, 0, "", "SP108", message, hint))
+    pieces = 2 * count * layout.vpp * layout.pp
+    if pieces > MOST_PIECES:
+        message = f"{count} micro-batches are {pieces:,} passes, more than {MOST_PIECES:,}."
+        hint = f"Use --microbatches {4 * layout.pp}."
+        raise InputError(Problem("--microbatches", 0, 0, "", "SP109", message, hint))
+    return simulate_stages(stage_seconds(problem, plan), layout.vpp, count)
+
+
+def simulate_stages(stages: tuple[StageSeconds, ...], vpp: int, microbatches: int) -> Step:
+    """Simulate a step of given stages."""
+    forward = [stage.forward.total_s for stage in stages]
+    backward = [stage.backward.total_s for stage in stages]
+    timeline = simulate(forward, backward, vpp, microbatches)
+    each = [f + b for f, b in zip(forward, backward, strict=True)]
+    # solver.cost.schedule.pipeline_grains, before rounding.
+    closed = (microbatches - 1 / vpp) * max(each) + sum(each) / vpp
+    drain = max(stage.drain_s for stage in stages)
+    return Step(timeline, stages, vpp, microbatches, closed + drain)
+
+
+def trace(step: Step) -> dict[str, Any]:
+    """Return a step in the trace event format: times in microseconds, a process a stage."""
+    events = [*_names(len(step.stages)), *_passes(step), *_counters(step), *_drains(step)]
+    events += _arrows(step)
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ms",
+        "otherData": {
+            "schema": TRACE_SCHEMA,
+            "microbatches": step.microbatches,
+            "simulated_s": step.simulated_s,
+            "closed_form_s": step.closed_form_s,
+            "simulated_bubble": step.bubble,
+        },
+    }
+
+
+def _names(stages: int) -> Iterator[dict[str, Any]]:
+    for stage in range(stages):
+        yield _meta(stage, COMPUTE, "process_name", {"name": f"stage {stage}"})
+        yield _meta(stage, COMPUTE, "process_sort_index", {"sort_index": stage})
+        for lane, name in LANES.items():
+            yield _meta(stage, lane, "thread_name", {"name": name})
+
+
+def _meta(stage: int, lane: int, name: str, args: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "M", "pid": stage, "tid": lane, "ts": 0, "name": name, "args": args}
+
+
+def _pass_of(step: Step, event: Event) -> Pass:
+    stage = step.stages[event.stage]
+    return (stage.backward if event.piece.backward else stage.forward).scaled(1 / step.vpp)
+
+
+def _passes(step: Step) -> Iterator[dict[str, Any]]:
+    """Draw each pass: its compute, then what it waits for."""
+    for event in step.timeline.events:
+        piece, parts = event.piece, _pass_of(step, event)
+        name = f"{'B' if piece.backward else 'F'}{piece.microbatch}"
+        kind = "backward" if piece.backward else "forward"
+        args = {"microbatch": piece.microbatch, "chunk": piece.chunk}
+        ends = [event.start_s + parts.compute_s]
+        yield _slice(event.stage, COMPUTE, (name, kind), (event.start_s, ends[0]), args)
+        for axis, seconds in parts.waits_s.items():
+            if seconds > 0:
+                ends.append(min(ends[-1] + seconds, event.end_s))
+                span = (ends[-2], ends[-1])
+                yield _slice(event.stage, TRAFFIC, (axis.upper(), "communication"), span, args)
+
+
+def _slice(
+    stage: int, lane: int, label: tuple[str, str], span: tuple[float, float], args: dict[str, Any]
+) -> dict[str, Any]:
+    name, kind = label
+    start, end = (seconds * MICROSECONDS for seconds in span)
+    return {
+        "ph": "X", "pid": stage, "tid": lane, "ts": start, "dur": max(end - start, 0.0),
+        "name": name, "cat": kind, "args": args,
+    }  # fmt: skip
+
+
+def _counters(step: Step) -> Iterator[dict[str, Any]]:
+    """Count the chunks that a stage holds, from the start of forward to the end of backward."""
+    for stage in range(len(step.stages)):
+        mine = [event for event in step.timeline.events if event.stage == stage]
+        changes = [(e.start_s, 1) for e in mine if not e.piece.backward]
+        changes += [(e.end_s, -1) for e in mine if e.piece.backward]
+        held = 0
+        for when, change in sorted(changes):
+            held += change
+            yield {
+                "ph": "C", "pid": stage, "tid": COMPUTE, "ts": when * MICROSECONDS,
+                "name": IN_FLIGHT, "args": {"chunks": held},
+            }  # fmt: skip
+
+
+def _drains(step: Step) -> Iterator[dict[str, Any]]:
+    """Draw gradients and optimizer after the last pass of a stage."""
+    for stage, seconds in enumerate(step.stages):
+        last = max(event.end_s for event in step.timeline.events if event.stage == stage)
+        if seconds.drain_s > 0:
+            span = (last, last + seconds.drain_s)
+            yield _slice(stage, COMPUTE, (DRAIN, "drain"), span, {})
+
+
+def _arrows(step: Step) -> Iterator[dict[str, Any]]:
+    """Draw what each pass hands to the next virtual stage, where that is another stage."""
+    events = {(event.stage, event.piece): event for event in step.timeline.events}
+    pp = len(step.stages)
+    for number, (event, after) in enumerate(_handed(step.timeline.events, events, pp, step.vpp)):
+        kind = "gradients" if event.piece.backward else "activations"
+        shared = {"id": number, "name": kind, "cat": "p2p", "tid": COMPUTE}
+        # An arrow starts inside the slice that it leaves: its compute, not its very end.
+        inside = event.start_s + _pass_of(step, event).compute_s / 2
+        yield {**shared, "ph": "s", "pid": event.stage, "ts": inside * MICROSECONDS}
+        yield {
+            **shared, "ph": "f", "bp": "e", "pid": after.stage, "ts": after.start_s * MICROSECONDS,
+        }  # fmt: skip
+
+
+def _handed(
+    order: Sequence[Event], events: dict[tuple[int, Piece], Event], pp: int, vpp: int
+) -> Iterator[tuple[Event, Event]]:
+    for event in order:
+        piece = event.piece
+        place = piece.chunk * pp + event.stage + (-1 if piece.backward else 1)
+        if pp > 1 and 0 <= place < pp * vpp:
+            chunk, stage = divmod(place, pp)
+            yield event, events[stage, Piece(piece.backward, chunk, piece.microbatch)]
