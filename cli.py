@@ -2,8 +2,8 @@
 
 Results go to stdout, notes and errors to stderr. Exit codes (docs/exit-codes.md): 0 plan, 1 bug,
 2 bad input, 3 proved infeasible, 4 no plan in time, 5 not proved under --require-optimal, 6 a
-broken limit, 7 a plan that a target cannot say, 130 interrupted, 141 nobody reads stdout. Imports
-wait until a command needs them.
+broken limit, 7 a plan that a target cannot say, 8 points of a sweep failed, 130 interrupted, 141
+nobody reads stdout. Imports wait until a command needs them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 BUG, BAD_INPUT, INTERRUPTED, NO_READER = 1, 2, 130, 141
 DEBUG = "SHARDPLAN_DEBUG"
-INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT, INEXPRESSIBLE = 3, 4, 5, 6, 7
+INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT, INEXPRESSIBLE, FAILED_POINTS = 3, 4, 5, 6, 7, 8
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
+EXTREMES = ("gpus", "params", "seq_len", "global_batch")
 FORMATS, YAML = ("table", "json", "jsonl", "csv", "md"), ("yaml", "json")
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
@@ -329,10 +330,20 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     limit = seconds(given["time_limit"], "--time-limit")
     targets = {_flag(key): given[key] for key in ("output", "stats") if given[key] is not None}
     check_targets(targets, problem_path(problem))
+    extreme = given["objective"] if given["objective"] in EXTREMES else None
+    given = {**given, "objective": None if extreme else given["objective"]}
     asked, started = _read(out, problem, given), time.perf_counter()
     from solver.search.search import solve
 
     seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
+    if extreme is not None:
+        from solver.answers.extremes import extreme as outermost
+
+        found = outermost(asked, extreme, seed=seed, workers=workers)
+        report = plans_report(asked, found.result, Run(seed, workers))
+        out.note(found.text)
+        out.show(report)
+        sys.exit(EXIT[found.result.status])
     with Watched(out, limit) as watched:
         result = solve(asked, seed=seed, workers=workers, time_limit_s=limit,
                        progress=watched.show, stop=watched.stopped)  # fmt: skip
@@ -395,6 +406,65 @@ def check_command(out: Out, /, problem: str | None, **given: Any) -> None:
     sys.exit(BROKEN_LIMIT if broken(plan) else 0)
 
 
+@main.command("explain", cls=Command, params=layout_params())
+@click.pass_obj
+def explain_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Say why the best plan is best; with --layout, why that one is not; or what a code means.
+
+    PROBLEM.yaml may be a limit, a status or a verdict, e.g. `explain bubble`.
+    """
+    from solver.answers.codes import meaning
+    from solver.answers.reports import code_report, explain_report
+    from solver.layout_check import LayoutRequest
+    from solver.report.layouts import parse_layout
+
+    if problem is not None and meaning(problem) is not None and not Path(problem).exists():
+        out.show(code_report(problem))
+        return
+    text = given["layout"]
+    layout = None if text is None else LayoutRequest(**parse_layout(text))
+    report = explain_report(_read(out, problem, given), layout)
+    out.show(report)
+    sys.exit(INFEASIBLE if report.data.get("status") == "infeasible" else 0)
+
+
+@main.command("flips", cls=Command, params=problem_params())
+@click.pass_obj
+def flips_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Find where another plan becomes best: batch, bandwidth, GPUs, length, headroom."""
+    from solver.answers.reports import flips_report
+
+    out.show(flips_report(_read(out, problem, given)))
+
+
+@main.command("measure", cls=Command, params=problem_params())
+@click.pass_obj
+def measure_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Name the short runs that tell close plans apart, and the plan that loses least."""
+    from solver.answers.reports import measure_report
+
+    out.show(measure_report(_read(out, problem, given)))
+
+
+ONE, OTHER = (click.Argument([n], metavar=f"{n.upper()}.json") for n in ("one", "other"))
+RANKS = tuple(
+    click.Option([f"--{n}-rank"], type=click.IntRange(1), default=1, show_default=True,
+                 help="Which plan of the file.")
+    for n in ("one", "other")
+)  # fmt: skip
+
+
+@main.command("diff", cls=Command, params=[ONE, OTHER, *RANKS])
+@click.pass_obj
+def diff_command(out: Out, /, one: str, other: str, one_rank: int, other_rank: int) -> None:
+    """Show where the plans of two plan JSONs differ."""
+    from solver.answers.reports import diff_report
+    from solver.report.stored import stored_plan
+
+    problem, plan = stored_plan(one, one_rank)
+    out.show(diff_report(problem, plan, stored_plan(other, other_rank)[1]))
+
+
 def _check_launch(out: Out, path: str | None, given: Mapping[str, Any]) -> Any:
     """Show what a framework's configuration is worth, beside the best plan; return its plan."""
     from solver.launch.importing import import_launch, within
@@ -436,6 +506,134 @@ def ledger_command(out: Out, /, problem: str | None, **given: Any) -> None:
 
     asked, layout = _layout(out, problem, given)
     out.show(ledger_report(ledger(textbook_inputs(asked, layout.model_dump()))))
+
+
+class Bar:
+    """Progress of a sweep on a terminal: points, rate, time left, infeasible and failed ones."""
+
+    def __init__(self, out: Out) -> None:
+        self.shown = is_open(sys.stderr) and sys.stderr.isatty() and not out.quiet
+        self.started = self.told = time.monotonic()
+
+    def show(self, tally: Any) -> None:
+        """Write a line over the last one, a few times a second."""
+        now, counts = time.monotonic(), tally.counts
+        if not self.shown or now - self.told < 1 / 4:
+            return
+        self.told, fresh = now, sum(counts.values())
+        rate = fresh / (now - self.started)
+        left = (tally.points - tally.done) / rate
+        parts = (f"{tally.done:,}/{tally.points:,} points", f"{rate:.1f} pt/s", f"eta {left:.0f} s",
+                 f"infeasible {counts['infeasible']}", f"failed {counts['error']}")  # fmt: skip
+        click.echo("\r\x1b[2K" + "  ".join(parts), nl=False, err=True)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self.shown:
+            click.echo("\r\x1b[2K", nl=False, err=True)
+
+
+SWEEP_FLAGS = (
+    click.Option(["--vary"], multiple=True, metavar="KEY=a,b|lo..hi*2",
+                 help="A field (or the name of a flag above) and its values; repeatable."),
+    click.Option(["--scenario"], multiple=True, metavar="NAME",
+                 help="Only these scenarios of the file."),
+    click.Option(["--engine"], type=click.Choice(("serial", "local", "dask", "ray")),
+                 default="local", show_default=True, help="What solves the points."),
+    click.Option(["--jobs"], type=click.IntRange(0, 4096), default=0, show_default=True,
+                 help="Points at once; 0 takes every core."),
+    click.Option(["--address"], default="", help="Running dask or ray cluster, tcp://HOST:PORT."),
+    click.Option(["--time-limit"], metavar="60s", help="Stop the search of a point after this."),
+    click.Option(["--resume"], is_flag=True, help="Go on with the last sweep of the -o file."),
+    click.Option(["-o", "--output"], type=click.Path(), default="sweep.sqlite", show_default=True,
+                 help="SQLite file of the points; what it holds is not solved again."),
+    click.Option(["--export"], multiple=True, metavar="FILE", help="Also .csv, .jsonl, .parquet."),
+)  # fmt: skip
+
+
+@main.command("sweep", cls=Command, params=[*problem_params(), *SWEEP_FLAGS])
+@click.pass_obj
+def sweep_command(out: Out, /, problem: str | None, **given: Any) -> None:
+    """Solve a problem under every combination of values; exit 8 where points failed.
+
+    Values come from --vary, or from the sweep and scenarios sections of the problem file.
+    """
+    from solver.job.named import seconds
+    from solver.studies.engines import Engine
+    from solver.studies.points import sweep_of
+    from solver.studies.store import open_store
+    from solver.studies.sweep import run_sweep
+    from solver.studies.sweep_report import export, export_form, sweep_report
+
+    flags = {s.field: given[s.name] for s in SETTINGS if given.get(s.name) not in (None, ())}
+    for path in given["export"]:
+        export_form(path)
+    engine = Engine(given["engine"], given["jobs"], given["address"],
+                    seconds(given["time_limit"], "--time-limit"))  # fmt: skip
+    spec = None if given["resume"] else sweep_of(problem, flags, given["vary"], given["scenario"])
+    bar, store = Bar(out), open_store(given["output"], must_exist=spec is None)
+    try:
+        result = run_sweep(spec or store.last_sweep(), store, engine, bar.show)
+    finally:
+        bar.end()
+        store.close()
+    for path in given["export"]:
+        export(result, path)
+    out.show(sweep_report(result))
+    sys.exit(FAILED_POINTS if result.failed else 0)
+
+
+CAPACITY_FLAGS = (
+    click.Argument(["study"], metavar="STUDY.yaml"),
+    click.Option(["--jobs"], type=click.IntRange(0, 4096), default=0, show_default=True,
+                 help="Fronts searched at once; 0 takes every core."),
+)  # fmt: skip
+
+
+@main.command("capacity", cls=Command, params=[*CAPACITY_FLAGS])
+@click.pass_obj
+def capacity_command(out: Out, /, study: str, jobs: int) -> None:
+    """Choose offers, nodes and starts for jobs; exit 3 where nothing keeps the limits.
+
+    STUDY.yaml lists offers (hardware, dated price, nodes, contract) and jobs.
+    """
+    import datetime
+
+    from solver.studies.capacity import recommend
+    from solver.studies.capacity_file import read_study
+    from solver.studies.capacity_report import capacity_report
+    from solver.studies.engines import fronts_in
+
+    asked = read_study(study)
+    found = recommend(asked, asked.spec.today or datetime.date.today(), fronts_in(jobs))
+    report = capacity_report(found)
+    out.show(report)
+    sys.exit(EXIT[report.data["status"]])
+
+
+REPORT_FLAGS = (
+    click.Argument(["result"], metavar="PLAN.json|SWEEP.sqlite"),
+    click.Option(["--html"], metavar="FILE", help="Write a self-contained page; else to stdout."),
+    click.Option(["--plot"], metavar="FILE", help="Write the main figure as .png or .svg."),
+)
+
+
+@main.command("report", cls=Command, params=[*REPORT_FLAGS], forms=())
+@click.pass_obj
+def report_command(out: Out, /, result: str, html: str | None, plot: str | None) -> None:
+    """Write a plan JSON or a sweep as one HTML page: no network, no script."""
+    from solver.report.files import check_targets, write_whole
+    from solver.studies.pages import html_of
+    from solver.studies.plots import plot_of
+
+    targets = {"--html": html, "--plot": plot}
+    check_targets({flag: path for flag, path in targets.items() if path is not None}, result)
+    if plot is not None:
+        plot_of(result, plot)
+    if html is not None:
+        write_whole(html, html_of(result))
+    elif plot is None:
+        write(html_of(result), color=False)
 
 
 def look_up(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
+from benchmarks._fold import Fold
 from solver.calibration.batch import steps
 from solver.calibration.runs import Run
 
@@ -32,12 +33,10 @@ REFRESH = 3
 """Steps after which the slopes are worked out again."""
 ROUNDS = 24
 """Steps at most; more change nothing that shows."""
-MOST_DAMPED = 10.0
-"""Damping at which no step helps any more."""
+PROBES = 5
+"""Points at which a constant's effect on a run is looked for."""
 NO_EFFECT = 1e-7
 """Slope below which a constant does not touch a run."""
-CONVERGED = 0.1
-"""Gain of the objective below which the fit ends."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,12 @@ class Fit:
         self.runs, self.moving = runs, moving
         stacks = yaml.safe_load((PROFILES / "stacks.yaml").read_text("utf-8"))["stacks"]
         own = {(c.owner, c.name) for c in moving if c.kind == "stack"}
-        self.used = [
+        self.named = [
             [j for j, c in enumerate(moving) if _uses(run, c, stacks, own)] for run in runs
         ]
-        """Constants that each run's step may depend on; those without effect drop out."""
+        """Constants of each run's profile; all are set, so that no file's figure plays a part."""
+        self.used = self.named
+        """Those that its step depends on: the ones that slopes are worked out for."""
         sizes = Counter(family(r) for r in runs)
         self.weight = np.array(
             [
@@ -117,11 +118,22 @@ class Fit:
         self.ties = _ties(moving)
         self.low = np.array([math.log(c.least) for c in moving])
         self.high = np.array([math.log(c.most) for c in moving])
+        self._drop_unused()
+
+    def _drop_unused(self) -> None:
+        """Forget constants that change a run's step nowhere: not at the priors nor around them."""
+        rng = np.random.default_rng(0)
+        around = rng.normal(size=(PROBES, len(self.moving))) * [c.sigma for c in self.moving]
+        around[0] = 0.0
+        points = np.clip(self.priors + around, self.low, self.high)
+        slopes = self.tangents(points, np.ones((PROBES, len(self.runs)), bool))[1]
+        effect = np.abs(slopes).max(axis=0) > NO_EFFECT
+        self.used = [[j for j in used if effect[i, j]] for i, used in enumerate(self.used)]
 
     def with_constants(self, index: int, x: Array) -> Run:
         """Return a run with the constants exp(x) in its profile."""
         run, parts = self.runs[index], {"gpu": {}, "stack": {}}  # type: ignore[var-annotated]
-        for j in self.used[index]:
+        for j in self.named[index]:
             c = self.moving[j]
             parts["gpu" if c.kind == "gpu" else "stack"][c.name] = math.exp(x[j])
         changed = {k: getattr(run.profile, k).model_copy(update=v) for k, v in parts.items()}
@@ -130,7 +142,7 @@ class Fit:
     def log_steps(self, index: int, points: Array) -> Array:
         """Logarithms of one run's step under constants exp(points); (P, constants) → (P,)."""
         parts: dict[str, dict[str, Array]] = {"gpu": {}, "stack": {}}
-        for j in self.used[index]:
+        for j in self.named[index]:
             c = self.moving[j]
             parts["gpu" if c.kind == "gpu" else "stack"][c.name] = np.exp(points[:, j])
         return np.log(steps(self.runs[index], parts["gpu"], parts["stack"]))
@@ -158,7 +170,6 @@ class Fit:
             slope = (logs[:, 1:] - logs[:, :1]) / STEP
             errors[folds, i] = logs[:, 0] - self.measured[i]
             slopes[folds[:, None], i, used[None, :]] = slope
-            self.used[i] = [int(j) for j in used[np.abs(slope).max(axis=0) > NO_EFFECT]]
         return errors, slopes
 
     def values(self, points: Array, keep: Mask) -> Array:
@@ -195,7 +206,7 @@ class Fit:
         if keep is None:
             keep = np.ones((len(starts), len(self.runs)), bool)
         best = np.clip(starts, self.low, self.high)
-        folds = [_Fold(self, x, keep[f]) for f, x in enumerate(best)]
+        folds = [Fold(self, x, keep[f]) for f, x in enumerate(best)]
         for turn in range(rounds):
             active = [f for f in folds if not f.done]
             if not active:
@@ -250,60 +261,3 @@ def _uses(
     if c.kind == "stack":
         return run.stack == c.owner
     return c.name not in stacks[run.stack] and (run.stack, c.name) not in own
-
-
-class _Fold:
-    """One set of runs on its way to its optimum: the best point so far and the next to try."""
-
-    def __init__(self, fit: Fit, start: Array, keep: Mask) -> None:
-        self.fit, self.keep, self.x, self.trial = fit, keep, start, start
-        self.value = math.inf
-        self.damping, self.done = 0.01, False
-        self.at: tuple[Array, Array] | None = None
-
-    def secant(self, errors: Array) -> Array:
-        """Slopes corrected by what the trial has shown (Broyden's rank-one update)."""
-        assert self.at is not None
-        before, slopes = self.at
-        step = self.trial - self.x
-        missed = errors - before - slopes @ step
-        return np.asarray(slopes + np.outer(missed, step) / max(float(step @ step), 1e-12))
-
-    def advance(self, errors: Array, slopes: Array, *, fresh: bool) -> None:
-        """Take the trial if it is better, and work out the next."""
-        tried = self.fit.objective(np.where(self.keep, errors, 0.0), self.trial)
-        value = 0.5 * float(tried @ tried)
-        if value < self.value:
-            self.done = fresh and self.value - value < CONVERGED
-            self.x, self.value, self.at = self.trial, value, (errors, slopes)
-            self.damping /= 4
-        else:
-            self.at = (self.at[0], slopes) if self.at and not fresh else self.at
-            self.damping = max(8 * self.damping, 0.01)
-            self.done = self.damping > MOST_DAMPED
-        if self.at is None or self.done:
-            return
-        table = self.fit.derivative(*self.at)
-        residual = self.fit.objective(np.where(self.keep, self.at[0], 0.0), self.x)
-        low, high = self.fit.low - self.x, self.fit.high - self.x
-        self.trial = self.x + _bounded_step(table, residual, self.damping, low, high)
-
-
-def _bounded_step(table: Array, value: Array, damping: float, low: Array, high: Array) -> Array:
-    """Minimise |table · step + value|² + damping |D step|² within bounds, D the columns' norms.
-
-    Normal equations; constants that would leave their bounds are held there, and the others solved
-    again.
-    """
-    normal, slope = table.T @ table, -table.T @ value
-    normal += damping * np.diag(np.diag(normal))
-    step, free = np.zeros(len(slope)), np.ones(len(slope), bool)
-    for _ in range(len(slope)):
-        rest = slope[free] - normal[np.ix_(free, ~free)] @ step[~free]
-        step[free] = np.linalg.solve(normal[np.ix_(free, free)], rest)
-        outside = free & ((step < low) | (step > high))
-        if not outside.any():
-            break
-        step = np.where(outside, np.clip(step, low, high), step)
-        free &= ~outside
-    return np.asarray(np.clip(step, low, high))

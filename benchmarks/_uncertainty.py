@@ -47,9 +47,12 @@ def _between(
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for i in chosen:
         run = runs[i]
+        software = run.profile.software
         key = (
             run.stack, run.labels["model"], run.labels["gpu"], run.labels["precision"],
-            run.group.gpus, run.job.global_batch, run.job.seq_len,
+            run.group.gpus, run.job.global_batch, run.job.seq_len, software.released,
+            software.cuda_graphs, software.deduplicated, software.static_routing,
+            software.fp8_scaling,
         )  # fmt: skip
         groups[key].append(i)
     found: dict[str, list[float]] = defaultdict(list)

@@ -18,6 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks._fit import ROUNDS, Fit, constants, family
 from solver.calibration.rows import RefusedError, read_rows
 from solver.calibration.runs import Run, predict, run_of
 
@@ -123,9 +124,6 @@ def report(done: list[tuple[Run, float]], refused: list[dict[str, str]]) -> dict
 
 def validated(runs: list[Run], by: str) -> list[tuple[Run, float]]:
     """Predict each run with constants fitted without its family, or its model."""
-    # scipy is an optional extra that only fitting needs.
-    from benchmarks._fit import ROUNDS, Fit, constants, family  # noqa: PLC0415
-
     keys = [family(run) if by == "family" else run.labels["model"] for run in runs]
     errors = Fit(runs, constants()).left_out(keys, ROUNDS, lambda t: click.echo(t, err=True))
     return [(run, float(error)) for run, error in zip(runs, errors, strict=True)]

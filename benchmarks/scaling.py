@@ -41,7 +41,7 @@ def timed(model: str, gpus: int, objective: Objective) -> dict[str, Any]:
     seconds = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        result = solve(problem(model, gpus, objective), top=1)
+        result = solve(problem(model, gpus, objective), top=1, explain=False)
         seconds.append(time.perf_counter() - start)
     certificate = result.certificate
     return {

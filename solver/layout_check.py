@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from topology.errors import InputError, Problem
+from topology.errors import InputError, Problem, UnsupportedError
 from topology.placement import MEGATRON_ORDER, ORDERS
 
 from .axes import context, expert, tensor
@@ -23,7 +23,7 @@ from .search.decision import decide
 from .search.instance import LONGEST_STEP, Instance
 from .search.search import instance_of
 from .search.stage_check import StageChoice, check_stages
-from .search.validate import too_long
+from .search.validate import TEXTBOOK_ONLY_ONE, too_long
 
 _KIND = "|".join(RECOMPUTE)
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -93,6 +93,8 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     faults = _faults(instance, request, shapes)
     if faults:
         raise InputError(*faults)
+    if problem.account.cost_model == "textbook":
+        _textbook_axes(shapes)
     one = np.ones((1, 1), np.int64)
     columns = Shardings(request.zero * one, request.dp_replicate * one, one.astype(bool))
     kinds = instance.cost.kinds
@@ -102,10 +104,22 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     first, middle, last = (kinds.index(k) if k in kinds else 0 for k in request.kinds())
     tables = instance.cost.tables(shapes, columns)
     choice = Choice(0, (first, middle, last))
-    decision = decide(tables, 0, 0, choice)
+    decision = decide(instance, tables, 0, 0, choice)
     if decision.step > LONGEST_STEP:
         raise InputError(too_long(problem))
     return judged_plan(instance, tables, choice, decision, 1)
+
+
+def _textbook_axes(shapes: Shapes) -> None:
+    """Refuse what the textbook account does not have."""
+    faults = [
+        Problem("--layout", 0, 0, axis, "SP115", f"the textbook account has no {axis.upper()}.",
+                "Drop it, or use --cost-model calibrated.")
+        for axis in TEXTBOOK_ONLY_ONE
+        if int(getattr(shapes, axis)[0]) > 1
+    ]  # fmt: skip
+    if faults:
+        raise UnsupportedError(*faults)
 
 
 def _stages_of(instance: Instance, request: LayoutRequest) -> StageChoice:

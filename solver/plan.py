@@ -146,14 +146,35 @@ class Estimate(Output):
     host_bytes_per_node: float = 0.0
 
 
+class GoodputShare(Output):
+    """What failures and checkpoints take of the time on the nodes of a plan.
+
+    ``share`` of wall-clock time trains; ``slowdown`` is its inverse, rounded up to a millionth as
+    the search counts it; no mean time to failure and no interval where nothing fails.
+    """
+
+    share: float
+    slowdown: float
+    mttf_s: float | None
+    checkpoint_bytes: float
+    write_s: float
+    interval_s: float | None
+    restart_s: float
+
+
 class Cost(Output):
-    """GPU-hours and USD; of the whole run where tokens are given, else of one step."""
+    """GPU-hours and USD; of the whole run where tokens are given, else of one step.
+
+    Failures, restarts and checkpoints are in every figure where ``goodput`` is given, in none
+    otherwise.
+    """
 
     steps: int | None
     wall_clock_s: float
     gpu_hours: float
     usd: float | None
     usd_per_million_tokens: float | None
+    goodput: GoodputShare | None = None
 
 
 class PlacedAxis(Output):
@@ -286,6 +307,51 @@ class Plan(Output):
     notes: tuple[str, ...] = ()
 
 
+class Relaxation(Output):
+    """The smallest change of one limit, the others as they are, that makes a plan appear.
+
+    Attributes
+    ----------
+    limit, field
+        Limit (or ``gpus``), and where the problem file says it.
+    have, to, unit
+        What it is, and what it must become; ``to`` is None where no value of it suffices.
+    text
+        Need against have.
+    command
+        Flag, or line of the problem file, to try.
+    layout
+        The plan that then appears.
+    """
+
+    limit: str
+    field: str
+    have: float
+    to: float | None
+    unit: str
+    text: str
+    command: str
+    layout: str
+
+
+class Infeasibility(Output):
+    """Why nothing fits.
+
+    Attributes
+    ----------
+    reasons
+        In words.
+    clashes
+        Minimal sets of limits: no plan keeps one of these sets, and each proper subset has a plan.
+    relaxations
+        What to change; one suffices.
+    """
+
+    reasons: tuple[str, ...]
+    clashes: tuple[tuple[str, ...], ...]
+    relaxations: tuple[Relaxation, ...]
+
+
 class Certificate(Output):
     """Why the optimum is one: everything opened was closed, and nothing left can be better.
 
@@ -342,5 +408,6 @@ class Result(Output):
     measured: bool
     gpu_counts_considered: tuple[int, ...]
     certificate: Certificate
+    infeasibility: Infeasibility | None = None
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -53,7 +53,8 @@ def traffic(job: Job, cores: Degrees, domain: int, *, once: bool) -> Traffic:
         reached = top_k * np.ones(len(tokens))
         remote = top_k * (1 - 1 / domains)
     share_away = 1 - 1 / cores.ep
-    payload = 2.0 * 2.0 * tokens * model.hidden
+    # The exchange is as slow as the rank that receives most.
+    payload = 2.0 * 2.0 * tokens * model.hidden * job.routed
     active = cores.ep > 1
     none = np.zeros(len(tokens))
     return Traffic(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from topology.cluster import NodeGroup
 
-from ..axes import context, expert, tensor
 from ..degrees import distinct
 from ..job.job import OFFLOADS, RECOMPUTE, Job, Limits, Recompute, Search
 from ..plan import Estimate
-from .communication import neighbour_seconds
 from .data_parallel import DataTraffic, Passes, data_traffic
-from .frozen import layers_with_backward
-from .layer import LayerTimes, Part, layer_times
+from .figures import Figures
+from .layer import LayerTimes, layer_times
 from .machine import Machine
-from .memory.items import MemoryItems
 from .memory.offload import (
     ACTIVATIONS_MOVE,
     OPTIMIZER_MOVES,
@@ -33,87 +30,13 @@ from .profile import Profile
 from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
+from .stage_times import Laid, StageTimes, stage_times
 from .stages import FIRST, HEAVY, RECOMPUTE_CLASS, Stages, fullest_stage, split
 from .tables import Choice, Seconds, Tables, evaluate, round_up
 from .ticks import FloatArray, IntArray, capacity_mebibytes, grains, mebibytes
 
 ONE_NODE = 8
 """GPUs from which the slowdown of scale counts."""
-
-AXES = {"tp": tensor.BACKWARD, "cp": context.BACKWARD, "ep": expert.BACKWARD}
-"""Axes with traffic in every layer, and their backward volume over forward."""
-REDUCED = {**AXES, "tp": tensor.BACKWARD_REDUCED}
-"""The same without sequence parallelism."""
-
-
-@dataclass(frozen=True)
-class StageTimes:
-    """Seconds of one micro-batch on a stage, (N, 4) or (N, 4, K); all with the scale's slowdown.
-
-    Attributes
-    ----------
-    forward, backward
-        Compute without recomputation.
-    recompute
-        Compute that recomputation adds to backward.
-    exposed, total
-        Communication by axis, forward and backward and recomputation.
-    """
-
-    forward: FloatArray
-    backward: FloatArray
-    recompute: FloatArray
-    exposed: dict[str, FloatArray]
-    total: dict[str, FloatArray]
-
-    @property
-    def base(self) -> FloatArray:
-        """Everything but data-parallel traffic, (N, 4, K)."""
-        layer = (self.forward + self.backward)[..., None] + self.recompute
-        return np.asarray(layer + sum(self.exposed.values()))
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Seconds and bytes of N shapes, before anything is rounded.
-
-    Attributes
-    ----------
-    shapes, times, traffic
-        Shapes, and times by part.
-    update, tail
-        Seconds of the optimizer (N, 4, Z), and of all that comes after the pipeline (N, 4, K, Z).
-    items
-        Bytes by item.
-    """
-
-    shapes: Shapes
-    times: StageTimes
-    traffic: DataTraffic
-    update: FloatArray
-    tail: FloatArray
-    items: MemoryItems
-
-    @property
-    def microbatch(self) -> FloatArray:
-        """Seconds of one micro-batch, (N, 4, K, Z)."""
-        return np.asarray(self.times.base[..., None] + self.traffic.microbatch_exposed)
-
-    def sent(self, metric: str, where: tuple[IntArray | slice, IntArray | slice]) -> FloatArray:
-        """Seconds of communication a step of the chosen (shape, class) entries."""
-        times, traffic = self.times, self.traffic
-        exposed = metric == "exposed"
-        layer = sum((times.exposed if exposed else times.total).values())
-        each, once = (
-            (traffic.microbatch_exposed, traffic.step_exposed)
-            if exposed
-            else (traffic.microbatch_total, traffic.step_total)
-        )
-        full = (*times.base.shape, max(each.shape[-1], once.shape[-1]))
-        each, once = (np.broadcast_to(part, full)[where] for part in (each, once))
-        inside = np.asarray(layer)[where][..., None] + each
-        count = self.shapes.microbatches.reshape((-1,) + (1,) * (inside.ndim - 1))
-        return np.asarray(count * inside + once)
 
 
 class Calibrated:
@@ -162,73 +85,12 @@ class Calibrated:
         return np.asarray(self.profile.release * (1 + self.profile.stack.scale_loss * doublings))
 
     def stage_times(
-        self, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]
+        self, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...], both: bool = True
     ) -> StageTimes:
-        """Time one micro-batch on a stage of each class."""
+        """Time one micro-batch on a stage of each class; see ``stage_times.stage_times``."""
         layers, core = self._layers(shapes)
-        weight = {
-            "dense": stages.dense_layers.astype(np.float64),
-            "moe": stages.moe_layers.astype(np.float64),
-            "embedding": stages.has_embedding.astype(np.float64),
-            "head": stages.has_head.astype(np.float64),
-        }
-        finetune = self.job.finetune
-        passes = 2 if finetune is not None and finetune.reference_model else 1
-        left = layers_with_backward(self.job, shapes, stages)
-        after = weight | {
-            "dense": left.dense_layers.astype(np.float64), "moe": left.moe_layers.astype(np.float64)
-        }  # fmt: skip
-        slow = self.slowdown(shapes)[:, None]
-        parts: dict[str, Part] = {name: getattr(layers, name) for name in weight}
-
-        def summed(
-            pick: str, which: int | None = None, weight: dict[str, FloatArray] = weight
-        ) -> FloatArray:
-            total = np.zeros_like(slow)
-            for name, layers_of in weight.items():
-                value = getattr(parts[name], pick)
-                total = total + layers_of * (value if which is None else value[which])[core, None]
-            return np.asarray(total * slow)
-
-        forward, backward = summed("forward"), summed("backward", None, after)
-        repeated = summed("forward", None, after)
-        repeated = repeated - weight["head"] * layers.head.forward[core, None] * slow
-        selective = summed("attention", None, after)
-        added = {"none": 0.0 * repeated, "selective": selective, "full": repeated}
-        repeats = np.array([float(kind == "full") for kind in kinds])
-        axes = AXES if self.profile.software.sequence_parallel else REDUCED
-        if self.profile.software.cp_comm == "all_to_all":
-            axes = {**axes, "cp": context.BACKWARD_HEADS}
-        exposed, total = (
-            {
-                axis: passes * summed(axis, which)[..., None]
-                + summed(axis, which, after)[..., None] * (ratio + repeats)
-                for axis, ratio in axes.items()
-            }
-            for which in (0, 1)
-        )
-        if stages.recomputed.any():
-            again = {
-                "dense": np.minimum(stages.recomputed_dense, after["dense"]),
-                "moe": np.minimum(stages.recomputed_moe, after["moe"]),
-            }
-            more = summed("forward", None, again)
-            added["none"] = added["none"] + more
-            added["selective"] = added["selective"] + more - summed("attention", None, again)
-            for which, side in enumerate((exposed, total)):
-                for axis in axes:
-                    side[axis] += summed(axis, which, again)[..., None] * (1 - repeats)
-        recompute = np.stack([added[kind] for kind in kinds], axis=-1)
-        sent = neighbour_seconds(self.job, self.machine, shapes)
-        for side, value in zip((exposed, total), sent, strict=True):
-            # A reference model sends forward only: half of what a trained one sends.
-            sends = (1 + passes) / 2
-            side["pp"] = (sends * value[:, None] * slow * stages.pipelined)[..., None] + 0 * repeats
-        micro = self.profile.stack.microbatch_overhead_s * slow
-        accumulate = self.profile.stack.accumulate_bytes / self.machine.hbm_bytes_per_s
-        if np.any(accumulate > 0):
-            micro = micro + accumulate * trained(self.job, shapes, stages).every
-        return StageTimes(passes * forward, backward + micro, recompute, exposed, total)
+        laid = Laid(shapes, stages, layers, core, self.slowdown(shapes)[:, None])
+        return stage_times(self.job, self.machine, laid, kinds, both=both)
 
     def _update(self, parameters: Held, shapes: Shapes, columns: Shardings) -> FloatArray:
         """Seconds of the optimizer step, (N, 4, Z)."""
@@ -268,7 +130,7 @@ class Calibrated:
         """
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         # The kinds are in order of time: the first repeats least.
-        base = self.stage_times(shapes, stages, self.kinds[:1]).base[..., 0]
+        base = self.stage_times(shapes, stages, self.kinds[:1], both=False).base[..., 0]
         column = (slice(None), None)
         pace, share = pipeline_grains(
             base, stages.count, self.fill(shapes)[column], shapes.microbatches[column]

@@ -15,7 +15,8 @@ from .ticks import GRAIN_S, MIB, TICK_S, BoolArray, FloatArray, IntArray, grains
 from .verdict import CLASS_NAMES, oom_probability, verdict
 
 if TYPE_CHECKING:
-    from .calibrated import Calibrated, Figures
+    from .calibrated import Calibrated
+    from .figures import Figures
 
 
 class Totals(NamedTuple):

@@ -129,10 +129,22 @@ def _part(core: Core, work: Work, *, blocks: int, ep: Times) -> Part:
         work.forward,
         work.backward,
         work.repeated,
-        exposed_and_total(core.machine, sent, profile.tp_exposed),
+        exposed_and_total(core.machine, sent, _tensor_waits(core)),
         exposed_and_total(core.machine, across, waits),
         ep,
     )
+
+
+def _tensor_waits(core: Core) -> float:
+    """Share of tensor-parallel traffic on the critical path.
+
+    Products with adapters beside them hide none: the adapter needs the gathered input too, and adds
+    to the output before it is scattered. NeMo's and Megatron Bridge's recipes for adapters switch
+    the overlap off (but for 8-bit products of two ranks in NeMo's).
+    """
+    finetune = core.job.finetune
+    adapted = finetune is not None and finetune.adapts
+    return 1.0 if adapted else core.machine.profile.tp_exposed
 
 
 def _compute(core: Core, work: Work) -> Part:

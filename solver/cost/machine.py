@@ -87,7 +87,8 @@ class Machine:
         measured = (
             rates.collective_bytes_per_s * inner / reference if reference > 0 else float("inf")
         )
-        return np.asarray(np.minimum(measured, inner * self.profile.stack.link_efficiency))
+        rate: FloatArray = np.minimum(measured, inner * self.profile.stack.link_efficiency)
+        return rate
 
     def reach(
         self, ranks: IntArray, stride: IntArray, used: IntArray,
@@ -116,7 +117,7 @@ class Machine:
         rates = np.array([level.bytes_per_s for level in levels(self.group)])
         inside = self.link_bytes_per_s * link
         outside = rates[reach.level] * fabric * reach.together
-        return np.where(reach.level == 0, inside, np.minimum(inside, outside))
+        return np.asarray(np.minimum(inside, np.where(reach.level == 0, np.inf, outside)))
 
     def level_in_use(self, gpus: IntArray) -> IntArray:
         """Return the index of the innermost level that holds so many GPUs."""

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .calibrated import Calibrated, Figures, StageTimes
+from .calibrated import Calibrated
+from .figures import Figures
 from .itemise import Slot
 from .schedule import pipeline_grains
 from .shapes import Shapes, Shardings
+from .stage_times import StageTimes
 from .stages import CLASSES, FIRST, HEAVY, LAST, Stages, dense_layers
 from .ticks import BoolArray, FloatArray, IntArray, grains, mebibytes
 

@@ -208,7 +208,7 @@ def _mixture_flops(model: Transformer, moe: Moe) -> int:
 
 
 def mean_span(
-    seq_len: int,
+    seq_len: float,
     window: int | None = None,
     attention: Literal["causal", "full"] = "causal",
     span: float | None = None,
@@ -243,7 +243,7 @@ def attention_core_flops(model: Transformer, span: float) -> float:
 
 def forward_flops(
     model: Transformer,
-    seq_len: int,
+    seq_len: float,
     attention: Literal["causal", "full"],
     span: float | None,
 ) -> float:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..degrees import BoolArray, IntArray
 from .finetune import Finetune, trainable_parameters
 from .recipe import Precision, Recipe
+from .reliability import Reliability
 from .rules import Rule
 from .step_flops import training_flops
 from .transformer import MAX_TOKENS, Transformer
@@ -85,7 +86,7 @@ class Job(Frozen):
     loss_chunks: int = Field(default=1, ge=1, le=MAX_CHUNKS)
     expert_imbalance: float = Field(default=1.0, ge=1, le=MAX_IMBALANCE)
     capacity_factor: float | None = Field(default=None, gt=0, le=MAX_IMBALANCE)
-    attention_span: float | None = Field(default=None, gt=0, le=MAX_TOKENS)
+    attention_span: float | None = Field(default=None, ge=1, le=MAX_TOKENS)
     finetune: Finetune | None = None
 
     @model_validator(mode="after")
@@ -112,8 +113,9 @@ class Job(Frozen):
 
     @property
     def step_flops(self) -> float:
-        """Model FLOPs of one optimizer step, causal attention."""
-        return training_flops(self.transformer, self.seq_len, self.finetune) * self.step_tokens
+        """Model FLOPs of one optimizer step, causal attention inside each document."""
+        seen = self.document_tokens
+        return training_flops(self.transformer, seen, self.finetune) * self.step_tokens
 
     @property
     def document_tokens(self) -> float:
@@ -189,6 +191,9 @@ class Search(Frozen):
         Allowed values, ascending.
     recompute
         Allowed kinds.
+    recompute_by_stage
+        First, middle and last stages may recompute differently; else all by one kind, as the flags
+        of frameworks have it.
     hsdp
         Look at shard groups smaller than DP.
     order
@@ -223,6 +228,7 @@ class Search(Frozen):
     zero: tuple[int, ...] | None = None
     micro_batch: tuple[int, ...] | None = None
     recompute: tuple[Recompute, ...] = RECOMPUTE
+    recompute_by_stage: bool = False
     hsdp: bool = True
     order: tuple[str, ...] | None = None
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
@@ -299,6 +305,8 @@ class PlanningProblem:
     ----------
     job, cluster, limits, search, objective, account, framework
         The parts.
+    reliability
+        What failures and checkpoints cost the run; None counts none.
     path
         File that the problem came from, for messages.
     positions
@@ -314,6 +322,7 @@ class PlanningProblem:
     objective: Objective = field(default_factory=Objective)
     account: Account = field(default_factory=Account)
     framework: Literal["megatron", "fsdp"] = "megatron"
+    reliability: Reliability | None = None
     path: str = ""
     positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     schema: int = 1

@@ -30,6 +30,7 @@ from .job import (
 )
 from .model_field import read_model
 from .recipe import Recipe
+from .reliability_field import reliability_of
 from .schema import (
     GRAD_BYTES,
     FinetuneSpec,
@@ -103,6 +104,8 @@ def parse_problem(
         found += problems
     sequences, problems = _sequences(spec.training, source) if spec else (1, [])
     found += problems
+    if spec is not None:
+        found += _packing(spec.training, source)
     if spec is not None and spec.finetune is not None:
         found += _unfit(spec.finetune, model, source)
     raise_all(found)
@@ -186,6 +189,30 @@ def _sequences(training: TrainingSpec, source: Source) -> tuple[int, list[Proble
     return count, []
 
 
+def _packing(training: TrainingSpec, source: Source) -> list[Problem]:
+    """Find what is wrong with how far attention reaches."""
+    span, document, seq_len = training.attention_span, training.packed_documents, training.seq_len
+    if document is not None and span is not None:
+        message = "says the same as attention_span."
+        hint = "Keep one: attention_span is measured, half of packed_documents is assumed."
+        return [source.fault(("training", "packed_documents"), "SP121", message, hint)]
+    if document is not None and document > seq_len:
+        message = f"{document:,} tokens exceed the sequence of {seq_len:,}."
+        hint = f"Use at most {seq_len}, or leave it out."
+        return [source.fault(("training", "packed_documents"), "SP109", message, hint)]
+    if span is not None and span > seq_len / 2:
+        message = f"{span:g} keys exceed the {seq_len / 2:g} of a whole causal sequence."
+        hint = f"Use at most {seq_len / 2:g}, or leave it out."
+        return [source.fault(("training", "attention_span"), "SP109", message, hint)]
+    return []
+
+
+def _span(training: TrainingSpec) -> float | None:
+    """Return the mean keys of a query: those stated, or of documents that are equally long."""
+    document = training.packed_documents
+    return training.attention_span if document is None else document / 2
+
+
 def _finetune(spec: FinetuneSpec) -> Finetune:
     """Take over the section; what contradicts itself in it is not checked."""
     fields: dict[str, Any] = spec.model_dump()
@@ -237,6 +264,7 @@ def _assemble(
         loss_chunks=training.loss_chunks,
         expert_imbalance=training.expert_imbalance,
         capacity_factor=training.capacity_factor,
+        attention_span=_span(training),
         finetune=None if spec.finetune is None else _finetune(spec.finetune),
     )
     wanted = spec.limits or LimitsSpec()
@@ -255,6 +283,7 @@ def _assemble(
     raise_all(clashes(source, job, cluster, limits, search, goal))
     places = {dotted(loc): place for loc, place in source.positions.items() if loc}
     framework: Any = spec.framework
+    reliability = reliability_of(spec.reliability)
     return PlanningProblem(
-        job, cluster, limits, search, goal, account, framework, source.path, places
+        job, cluster, limits, search, goal, account, framework, reliability, source.path, places
     )

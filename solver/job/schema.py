@@ -39,6 +39,7 @@ from .job import (
     Frozen,
 )
 from .recipe import OPTIMIZERS, PRECISIONS, Optimizer, Precision
+from .reliability_field import ReliabilitySpec, switched
 from .rules import Rule, parse_rules
 from .transformer import MAX_TOKENS
 
@@ -46,7 +47,6 @@ VERSION = 1
 FRAMEWORKS = ("megatron", "fsdp")
 GRAD_BYTES = {"fp32": 4.0, "bf16": 2.0}
 FRONT = ("time", "cost", "gpus")
-
 NUMBER, TEXT, NOTHING = {"type": "number"}, {"type": "string"}, {"type": "null"}
 WHOLES = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
 WRITTEN = WithJsonSchema({"anyOf": [NUMBER, TEXT]})
@@ -106,7 +106,10 @@ class TrainingSpec(Frozen):
         Kernels that save memory.
     loss_chunks, expert_imbalance, capacity_factor
         See :class:`solver.job.job.Job`.
-    attention_span, batch_rampup
+    attention_span, packed_documents
+        Mean keys of a query, or the mean tokens of a document: two ways to say how far attention
+        reaches in packed sequences.
+    batch_rampup
         Known, refused until supported.
     lora, frozen, base_precision, reference_model
         Refused: they stand under ``finetune``.
@@ -127,8 +130,8 @@ class TrainingSpec(Frozen):
     loss_chunks: int = Field(default=1, ge=1, le=MAX_CHUNKS, examples=[8])
     expert_imbalance: float = Field(default=1.0, ge=1, le=MAX_IMBALANCE, examples=[1.2])
     capacity_factor: float | None = Field(default=None, gt=0, le=MAX_IMBALANCE, examples=[1.25])
-    attention_span: Annotated[None, BeforeValidator(not_yet("a mean attention span"))] = None
-    packed_documents: Annotated[None, BeforeValidator(not_yet("packing documents"))] = None
+    attention_span: float | None = Field(default=None, ge=1, le=MAX_TOKENS, examples=[512])
+    packed_documents: int | None = Field(default=None, ge=2, le=MAX_TOKENS, examples=[1024])
     batch_rampup: Annotated[None, BeforeValidator(not_yet("a batch ramp-up"))] = None
     lora: Annotated[None, BeforeValidator(elsewhere("finetune: {lora_rank: 16}"))] = None
     frozen: Annotated[None, BeforeValidator(elsewhere("finetune: {frozen: embedding}"))] = None
@@ -195,6 +198,7 @@ class SearchSpec(Frozen):
     zero: Degrees = None
     micro_batch: PositiveDegrees = None
     recompute: Annotated[tuple[str, ...], SEVERAL] = RECOMPUTE
+    recompute_by_stage: bool = Field(default=False, examples=["false"])
     hsdp: bool = Field(default=True, examples=["true"])
     order: Annotated[tuple[str, ...] | None, SEVERAL] = None
     gpus: GpuCount = None
@@ -295,5 +299,9 @@ class ProblemSpec(Frozen):
     mfu: Share = Field(default=0.40, gt=0, examples=["40%"])
     charge_recompute: bool = Field(default=False, examples=["false"])
     finetune: FinetuneSpec | None = None
-    scenarios: Annotated[None, BeforeValidator(not_yet("scenarios"))] = None
-    sweep: Annotated[None, BeforeValidator(not_yet("sweep in a problem file"))] = None
+    reliability: Annotated[ReliabilitySpec | None, BeforeValidator(switched)] = None
+    # Read by solver.studies; the problem itself is the base that they vary.
+    scenarios: dict[str, Any] | None = Field(
+        default=None, examples=["{small: {training.global_batch: 256seq}}"]
+    )
+    sweep: dict[str, Any] | None = Field(default=None, examples=["{cluster.nodes: [4, 8, 16]}"])

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from .transformer import Transformer
 
 
-def training_flops(model: Transformer, seq_len: int, finetune: Finetune | None) -> float:
+def training_flops(model: Transformer, seq_len: float, finetune: Finetune | None) -> float:
     """FLOPs of forward and backward per token, causal attention, nothing recomputed.
 
     Three forward passes where everything is trained. Else a frozen matrix needs no gradient of its
-    own, frozen first layers no backward, and a reference model adds a forward pass.
+    own, frozen first layers no backward, and a reference model adds a forward pass. ``seq_len`` is
+    what attention runs over: the sequence, or a packed document.
     """
     forward = forward_flops(model, seq_len, "causal", None)
     if finetune is None:

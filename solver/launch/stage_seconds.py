@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..cost.calibrated import AXES, Calibrated, StageTimes
+from ..cost.calibrated import Calibrated
 from ..cost.shapes import Shapes
+from ..cost.stage_times import AXES, StageTimes
 from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages, dense_layers, layers_by_rule
 from ..job.job import RECOMPUTE, PlanningProblem
 from ..plan import Plan, Stage

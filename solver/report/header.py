@@ -11,6 +11,7 @@ from ..job.finetune import BASE_BITS, Finetune
 from ..job.job import Limits, PlanningProblem
 from ..plan import Certificate, Result
 from .cells import percent, percent1
+from .goodput import failures
 
 
 def problem_lines(problem: PlanningProblem) -> tuple[tuple[str, str], ...]:
@@ -20,6 +21,7 @@ def problem_lines(problem: PlanningProblem) -> tuple[tuple[str, str], ...]:
         ("Cluster", " + ".join(map(_group, problem.cluster.groups))),
         ("Limits", _limits(problem.limits)),
         ("Account", account(problem)),
+        *([("Failures", failures(problem))] if problem.job.tokens is not None else []),
     )
 
 

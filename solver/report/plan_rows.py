@@ -55,6 +55,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "usd_per_million_tokens": cost.usd_per_million_tokens,
         "axes": plan.axes,
         "on_front": plan.on_front,
+        "goodput": None if cost.goodput is None else cost.goodput.share,
     }
 
 

@@ -12,6 +12,7 @@ from ..plan import Block as StageBlock
 from ..plan import PlacedAxis, Plan, Result
 from .blocks import Block, Facts, Plain, Report, Sheet
 from .cells import chance, gigabytes, percent
+from .goodput import goodput_line
 from .header import dropped_line, problem_lines, solver_line
 from .layouts import layout_text
 from .machine import LEVEL_NAMES
@@ -176,6 +177,7 @@ def _why(plan: Plan, problem: PlanningProblem, result: Result) -> tuple[tuple[st
         ("Step", step_line(plan)),
         *layers_lines(plan),
         *links_line(plan),
+        *goodput_line(plan),
         *((("Excluded", f"shapes by limit: {dropped}"),) if dropped else ()),
     )
 

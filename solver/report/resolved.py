@@ -14,6 +14,7 @@ from typing import Any
 from topology.cluster import Cluster, NodeGroup
 
 from ..job.job import PlanningProblem
+from ..job.reliability_field import reliability_data
 from ..job.schema import GRAD_BYTES
 from ..job.search_field import search_data
 
@@ -34,8 +35,10 @@ def problem_data(problem: PlanningProblem) -> dict[str, Any]:
     deadline = problem.limits.deadline_s
     limits["deadline"] = None if deadline is None else f"{deadline!r}s"
     limits["budget"] = problem.limits.budget_usd
-    finetune = problem.job.finetune
+    finetune, reliability = problem.job.finetune, problem.reliability
+    failing = {} if reliability is None else {"reliability": reliability_data(reliability)}
     return {
+        **failing,
         "schema": problem.schema,
         "model": problem.job.transformer.model_dump(mode="json"),
         "cluster": _cluster(problem.cluster),
@@ -64,6 +67,7 @@ def _training(problem: PlanningProblem) -> dict[str, Any]:
         "loss_chunks": job.loss_chunks,
         "expert_imbalance": job.expert_imbalance,
         "capacity_factor": job.capacity_factor,
+        "attention_span": job.attention_span,
     }
 
 

@@ -19,7 +19,7 @@ from ..cost.own_profile import is_file
 from ..cost.profile import stacks
 from ..job.job import PlanningProblem
 from ..job.read import example_path, parse_problem
-from ..plan import Plan
+from ..plan import Plan, Result
 from .layouts import layout_values
 from .resolved import PLAN_SCHEMA
 
@@ -106,6 +106,23 @@ def stored_plan(path: str, rank: int = 1) -> tuple[PlanningProblem, Plan]:
         raise InputError(Problem(path, 0, 0, "", "SP113", "holds no plan.", hint))
     plan = _plan_of(_plan_data(text, path), path, rank)
     return read_problem_or_plan(path, {}, {}), plan
+
+
+def read_result(path: str) -> Result:
+    """Read the whole result of a plan JSON.
+
+    Raises
+    ------
+    InputError
+        SP117 or SP100 for another or damaged file.
+    """
+    data = _plan_data(read_text(path), path)
+    known = {key: value for key, value in data.items() if key in Result.model_fields}
+    try:
+        return Result.model_validate_json(json.dumps(known))
+    except ValueError:
+        hint = "Solve again."
+        raise InputError(Problem(path, 0, 0, "", "SP100", "is damaged.", hint)) from None
 
 
 def is_plan(text: str) -> bool:

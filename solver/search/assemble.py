@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,10 +11,11 @@ from topology.cluster import NodeGroup
 from topology.placement import ORDERS
 
 from ..checks import Facts, judge, step_from_stages
+from ..cost.goodput import PARTS, Goodput
 from ..cost.tables import Choice, Tables
 from ..cost.ticks import MIB, TICK_S
 from ..job.job import Job
-from ..plan import Batch, Cost, Layout, Options, Plan
+from ..plan import Batch, Cost, GoodputShare, Layout, Options, Plan
 from .decision import Decision, column_of
 from .instance import SECONDS_PER_HOUR, Instance
 from .placing import place
@@ -59,7 +61,7 @@ def judged_plan(
     degrees = tables.shapes.row(0)
     layout = layout_of(degrees, decision.zero, decision.replicas)
     batch = batch_of(instance.job, degrees)
-    cost = cost_of(instance.job, estimate.time.step_s, [(degrees["held"], instance.group)])
+    cost = cost_of(instance, estimate.time.step_s, [(degrees["held"], instance.group)])
     facts = Facts(instance.job, instance.group, instance.limits, layout, batch, estimate, cost)
     checks = judge(facts)
     second_opinion(decision.step, decision.memory, facts)
@@ -121,13 +123,19 @@ def layout_of(degrees: dict[str, int], zero: int, replicas: int) -> Layout:
     )
 
 
-def cost_of(job: Job, step_s: float, held: Sequence[tuple[int, NodeGroup]]) -> Cost:
+def cost_of(instance: Instance, step_s: float, held: Sequence[tuple[int, NodeGroup]]) -> Cost:
     """Return GPU-hours and USD of the run, or of one step where no tokens are given.
 
     ``held`` are the GPUs paid for in each node group.
     """
+    job = instance.job
     steps = job.steps
-    wall = step_s * (steps or 1)
+    goodput, slowdown = None, 1.0
+    if instance.goodput is not None:
+        nodes = sum(gpus // group.gpus_per_node for gpus, group in held)
+        goodput = goodput_of(instance.goodput, nodes)
+        slowdown = goodput.slowdown
+    wall = step_s * (steps or 1) * slowdown
     hours = [gpus * wall / SECONDS_PER_HOUR for gpus, _ in held]
     usd: float | None = 0.0
     for spent, (_, group) in zip(hours, held, strict=True):
@@ -140,6 +148,22 @@ def cost_of(job: Job, step_s: float, held: Sequence[tuple[int, NodeGroup]]) -> C
         gpu_hours=sum(hours),
         usd=usd,
         usd_per_million_tokens=None if usd is None else usd / tokens * MILLION,
+        goodput=goodput,
+    )
+
+
+def goodput_of(goodput: Goodput, nodes: int) -> GoodputShare:
+    """Return what failures and checkpoints take of the time on so many nodes."""
+    one = np.array(nodes)
+    mttf, interval = float(goodput.mttf_s(one)), float(goodput.interval_s(one))
+    return GoodputShare(
+        share=float(goodput.share(one)),
+        slowdown=int(goodput.slowdown(one)) / PARTS,
+        mttf_s=mttf if math.isfinite(mttf) else None,
+        checkpoint_bytes=goodput.checkpoint_bytes,
+        write_s=float(goodput.write_s(one)),
+        interval_s=interval if math.isfinite(interval) else None,
+        restart_s=goodput.reliability.restart_s,
     )
 
 

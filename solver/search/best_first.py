@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..cost.stages import FIRST, HEAVY, LAST
-from ..cost.tables import Choice
+from ..cost.stages import FIRST, HEAVY, LAST, LIGHT
+from ..cost.tables import Choice, Tables
 from ..cost.ticks import BoolArray, IntArray
 from .cpsat.factory import SolverSettings
 from .cpsat.run import ChunkAnswer, break_ties, solve_chunk
 from .decision import Decision, decide
-from .instance import LONGEST_STEP, Instance, goal_value
+from .instance import LONGEST_STEP, Instance
 from .pricing import BATCH, NEVER, Priced, refined_bounds
 
 CHUNK = 4
@@ -150,10 +150,10 @@ class Searcher:
     def bounds(self) -> IntArray:
         """Bound the goal of every shape; NEVER where a limit excludes it by its bound."""
         instance, priced = self.instance, self.priced
-        value = goal_value(
+        value = instance.value(
             instance.goal, priced.step_bound, priced.memory_bound, priced.shapes.held
         )
-        for excluded in (priced.step_bound > LONGEST_STEP, *self.excluded().values()):
+        for excluded in (priced.charged_bound > LONGEST_STEP, *self.excluded().values()):
             value = np.where(excluded, NEVER, value)
         return np.asarray(value, dtype=np.int64)
 
@@ -162,8 +162,8 @@ class Searcher:
         instance, priced = self.instance, self.priced
         broken = {
             "memory": priced.memory_bound > instance.cost.capacity_mib,
-            "deadline": priced.step_bound > instance.longest_step,
-            "budget": priced.step_bound * priced.shapes.held > instance.most_gpu_ticks,
+            "deadline": priced.charged_bound > instance.longest_step,
+            "budget": priced.charged_bound * priced.shapes.held > instance.most_gpu_ticks,
         }
         return {name: rows for name, rows in broken.items() if instance.holds(name)}
 
@@ -204,7 +204,7 @@ class Searcher:
                 proved = False
                 open_bound = min(open_bound, max(answer.bound, chunk[0][0]))
             if answer.row is not None and answer.choice is not None:
-                best = decide(tables, answer.row, places[answer.row], answer.choice)
+                best = decide(self.instance, tables, answer.row, places[answer.row], answer.choice)
                 self._agrees(best, answer)
                 value = best.value(self.instance)
         next_bound = queue.remaining()
@@ -214,26 +214,42 @@ class Searcher:
     def _guess(self, row: int) -> int:
         """Return the goal of some legal plan of a shape: where CP-SAT starts, and a test of it.
 
-        The least sharding by bound, and for each class its fastest recomputation that fits; NEVER
-        where these break a limit together.
+        The least sharding by bound, and the fastest recomputation that fits; NEVER where these
+        break a limit together.
         """
         goal = self.instance.goal
         tables = self.priced.tables([row], goal, NEVER)
         step, memory = refined_bounds(self.instance, tables)
-        values = goal_value(goal, step, memory, tables.shapes.held[:, None])
+        values = self.instance.value(goal, step, memory, tables.shapes.held[:, None])
         column = int(np.where(step == NEVER, NEVER, values)[0].argmin())
-        fits = tables.memory[0, :, :, column] <= self.instance.cost.capacity_mib
-        pace = np.where(fits, tables.pace[0, :, :, column], NEVER)
-        first, middle, last = (int(pace[c].argmin()) for c in (FIRST, HEAVY, LAST))
-        guess = decide(tables, 0, row, Choice(column, (first, middle, last)))
+        guesses = (
+            decide(self.instance, tables, 0, row, choice) for choice in self._likely(tables, column)
+        )
+        legal = [g.value(self.instance) for g in guesses if self._legal(g, tables)]
+        return min(legal, default=NEVER)
+
+    def _likely(self, tables: Tables, column: int) -> Iterator[Choice]:
+        """Yield the choices of recomputation that one would try by hand."""
+        if self.instance.search.recompute_by_stage:
+            fits = tables.memory[0, :, :, column] <= self.instance.cost.capacity_mib
+            pace = np.where(fits, tables.pace[0, :, :, column], NEVER)
+            first, middle, last = (int(pace[c].argmin()) for c in (FIRST, HEAVY, LAST))
+            yield Choice(column, (first, middle, last))
+            return
+        count = tables.stages.count[0]
+        inner, end = int(count[LIGHT] + count[HEAVY] > 0), int(count[LAST] > 0)
+        for kind in range(tables.pace.shape[2]):
+            yield Choice(column, (kind, inner * kind, end * kind))
+
+    def _legal(self, guess: Decision, tables: Tables) -> bool:
+        """Whether a guess keeps what its choices decide."""
         allowance = int(self.instance.allowance(tables.compute)[0])
-        legal = (
+        return (
             guess.memory <= self.instance.cost.capacity_mib
             and guess.communication <= allowance
-            and guess.step <= self.instance.longest_step
+            and guess.charged <= self.instance.longest_step
             and guess.gpu_ticks <= self.instance.most_gpu_ticks
         )
-        return guess.value(self.instance) if legal else NEVER
 
     def _agrees(self, best: Decision, answer: ChunkAnswer) -> None:
         """Raise where the estimator and CP-SAT disagree about a plan: two truths are a bug.
@@ -271,7 +287,7 @@ class Searcher:
                 return None
             self.tally.closed += 1
             if answer.row is not None and answer.choice is not None:
-                one = decide(tables, answer.row, reach[answer.row], answer.choice)
+                one = decide(self.instance, tables, answer.row, reach[answer.row], answer.choice)
                 winner = min(winner, one, key=lambda d: d.key(self.instance))
         return winner
 

@@ -144,7 +144,7 @@ class Found:
             "bubble": bool((instance.bubble_excess(s.pp, s.vpp, s.microbatches) <= 0)[0]),
             "tp_within_node": bool((instance.tp_domains(s.tp) == 1)[0]),
             "max_stages": int(s.pp[0]) <= instance.limits.max_stages,
-            "deadline": one.step <= instance.longest_step,
+            "deadline": one.charged <= instance.longest_step,
             "budget": one.gpu_ticks <= instance.most_gpu_ticks,
         }
         return frozenset(name for name in names if keeps[name])

@@ -27,8 +27,10 @@ class Decision:
         Kind (index) for first, middle and last stages.
     step, memory, communication
         Ticks of the step, MiB of the worst GPU, grains of communication.
+    charged
+        Ticks of wall-clock time a step, failures included.
     gpu_ticks
-        GPUs held times step.
+        GPUs held times ``charged``.
     axes
         Parallel axes, HSDP included.
     order
@@ -43,21 +45,22 @@ class Decision:
     step: int
     memory: int
     communication: int
+    charged: int
     gpu_ticks: int
     axes: int
     order: LexKey
 
     def value(self, instance: Instance) -> int:
         """Return the goal's value in its integer unit."""
-        return {"time": self.step, "cost": self.gpu_ticks, "memory": self.memory}[instance.goal]
+        return {"time": self.charged, "cost": self.gpu_ticks, "memory": self.memory}[instance.goal]
 
     def key(self, instance: Instance) -> LexKey:
         """Return what plans are ranked by: goal, second objective, axes, memory, order."""
-        second = self.gpu_ticks if instance.goal == "time" else self.step
+        second = self.gpu_ticks if instance.goal == "time" else self.charged
         return (self.value(instance), second, self.axes, self.memory, *self.order)
 
 
-def decide(tables: Tables, place: int, row: int, choice: Choice) -> Decision:
+def decide(instance: Instance, tables: Tables, place: int, row: int, choice: Choice) -> Decision:
     """Evaluate a choice for the shape at ``place`` of ``tables``, which is ``row`` of the space."""
     step, memory, communication = evaluate(tables, place, choice)
     s = tables.shapes.row(place)
@@ -68,9 +71,10 @@ def decide(tables: Tables, place: int, row: int, choice: Choice) -> Decision:
         *(s[name] for name in ("pp", "tp", "cp", "ep", "etp", "vpp", "gpus")),
         zero, s["micro_batch"], *choice.recompute, -replicas, s["order"],
     )  # fmt: skip
+    charged = instance.charge_one(step, s["held"])
     return Decision(
         row, zero, replicas, choice.recompute, step, memory, communication,
-        step * s["held"], plain, order,
+        charged, charged * s["held"], plain, order,
     )  # fmt: skip
 
 

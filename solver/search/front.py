@@ -17,7 +17,7 @@ AHEAD = 8
 
 
 Better = Callable[[int, int], tuple[Split | None, bool]]
-"""Finds a split on a number of GPUs with a step under so many ticks, and says if that is proved."""
+"""Finds a split on a number of GPUs under so many ticks a step, and says if that is proved."""
 
 
 def complete_front(
@@ -26,10 +26,10 @@ def complete_front(
     """Return every non-dominated plan, by GPU count, and whether all of them are proved.
 
     Under one node type cost is GPUs held times time, so a count's fastest plan is also its
-    cheapest, and it is dominated exactly when fewer GPUs are at least as fast. Counts are taken in
-    ascending order, each one searched only for plans faster than the best so far; a count whose
-    least bound is no better is closed by the bound. ``better`` looks for faster splits of a
-    count's shapes, layers spread freely.
+    cheapest, and it is dominated exactly when fewer GPUs are at least as fast, failures included.
+    Counts are taken in ascending order, each one searched only for plans faster than the best so
+    far; a count whose least bound is no better is closed by the bound. ``better`` looks for faster
+    splits of a count's shapes, layers spread freely.
     """
     gpus = searcher.priced.shapes.gpus
     points: list[Decision | Split] = []
@@ -40,15 +40,16 @@ def complete_front(
             continue
         found = searcher.best(group, bounds, fastest, AHEAD)
         proved &= found.proved
-        least = fastest if found.best is None else found.best.step
+        least = fastest if found.best is None else found.best.charged
         split, sure = better(int(count), least) if better else (None, True)
         proved &= sure
         if split is not None:
             points.append(split)
-            fastest = split.totals.step
+            held = int(split.pipeline.shape.held[0])
+            fastest = searcher.instance.charge_one(split.totals.step, held)
         elif found.best is not None:
             unique = searcher.unique(group, bounds, found.best)
             proved &= unique is not None
             points.append(unique or found.best)
-            fastest = found.best.step
+            fastest = found.best.charged
     return points, proved

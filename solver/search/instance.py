@@ -10,6 +10,7 @@ import numpy as np
 
 from topology.cluster import NodeGroup
 
+from ..cost.goodput import PARTS, Goodput, charge, longest_within
 from ..cost.tables import CostModel
 from ..cost.ticks import MAX_TICKS, TICK_S, IntArray
 from ..job.job import Job, Limits, Search
@@ -50,6 +51,8 @@ class Instance:
         Step time, GPU time (cost at one price), or memory of the worst GPU.
     enabled
         Names of the limits that hold; the others are switched off.
+    goodput
+        Share of wall-clock time that trains; None counts no failures.
     """
 
     job: Job
@@ -59,6 +62,7 @@ class Instance:
     cost: CostModel
     goal: Goal = "time"
     enabled: frozenset[str] = frozenset(LIMIT_NAMES)
+    goodput: Goodput | None = None
 
     def without(self, *names: str) -> Instance:
         """Return the same problem with some limits switched off."""
@@ -78,9 +82,41 @@ class Instance:
         """GPUs inside which a tensor-parallel group stays: the NVLink domain or the node."""
         return max(self.group.nvlink_domain, self.group.gpus_per_node)
 
+    def slowdown(self, held: IntArray) -> IntArray:
+        """Return wall-clock over training time on so many GPUs held, in parts a million."""
+        if self.goodput is None:
+            return np.full(np.shape(held), PARTS)
+        return self.goodput.slowdown(held // self.group.gpus_per_node)
+
+    def charged(self, step: IntArray, held: IntArray) -> IntArray:
+        """Return the wall-clock ticks of a step on so many GPUs held, failures included.
+
+        It grows with the step on any one number of GPUs, so that bounds of steps remain bounds.
+        """
+        if self.goodput is None:
+            return step
+        return charge(step, self.slowdown(held))
+
+    def charge_one(self, step: int, held: int) -> int:
+        """Return the wall-clock ticks of one step."""
+        return int(self.charged(np.array(step), np.array(held)))
+
+    def uncharged(self, ticks: int, held: int) -> int:
+        """Return the longest step that is charged at most so many ticks on so many GPUs."""
+        if self.goodput is None:
+            return ticks
+        return longest_within(ticks, int(self.slowdown(np.array(held))))
+
+    def value(self, goal: Goal, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
+        """Return a goal in its integer unit: ticks or GPU-ticks of wall-clock time, or MiB."""
+        if goal == "memory":
+            return memory
+        charged = self.charged(step, held)
+        return charged if goal == "time" else np.asarray(charged * held)
+
     @cached_property
     def longest_step(self) -> int:
-        """Most ticks of a step that the deadline leaves."""
+        """Most ticks of wall-clock time a step that the deadline leaves."""
         steps, deadline = self.job.steps, self.limits.deadline_s
         if deadline is None or steps is None:
             return LONGEST_STEP
@@ -88,7 +124,7 @@ class Instance:
 
     @cached_property
     def most_gpu_ticks(self) -> int:
-        """Most GPU-ticks of a step that the budget leaves."""
+        """Most GPU-ticks of wall-clock time a step that the budget leaves."""
         steps, price = self.job.steps, self.group.price_usd_per_gpu_hour
         cap = LONGEST_STEP * max(self.group.gpus, 1)
         if self.limits.budget_usd is None or not steps or not price:
@@ -119,10 +155,3 @@ class Instance:
     def batch_remainder(self, dp: IntArray, micro: IntArray, microbatches: IntArray) -> IntArray:
         """Return the sequences of the global batch that the cut leaves over."""
         return np.asarray(self.job.global_batch - dp * micro * microbatches)
-
-
-def goal_value(goal: Goal, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
-    """Return a goal in its integer unit: ticks, GPU-ticks or MiB."""
-    if goal == "memory":
-        return memory
-    return step if goal == "time" else np.asarray(step * held)

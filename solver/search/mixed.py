@@ -160,5 +160,5 @@ class Mixed:
         return tuple(
             f"{part.instance.group.gpu.id} alone: {reason}"
             for part in self.parts
-            for reason in why_nothing_fits(part.instance, self.settings, self.clock)
+            for reason in why_nothing_fits(part.instance, self.settings, self.clock).reasons
         )

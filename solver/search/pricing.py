@@ -11,7 +11,7 @@ from ..cost.schedule import step_ticks
 from ..cost.shapes import Shapes
 from ..cost.tables import Tables
 from ..cost.ticks import MAX_TICKS, BoolArray, IntArray, whole_ticks
-from .instance import LONGEST_STEP, Goal, Instance, goal_value
+from .instance import LONGEST_STEP, Goal, Instance
 
 BATCH = 48
 """Shapes priced in the first call of a search: enough to fill numpy's vectors."""
@@ -74,6 +74,11 @@ class Priced:
         degrees = np.stack([s.tp, s.pp, s.cp, s.ep, s.etp, s.dp])
         return np.asarray((degrees > 1).sum(axis=0))
 
+    @cached_property
+    def charged_bound(self) -> IntArray:
+        """Bounds of wall-clock ticks a step, failures included."""
+        return self.instance.charged(self.step_bound, self.shapes.held)
+
     def price(self, rows: list[int]) -> None:
         """Bound shapes under each sharding, unless they are already."""
         new = [row for row in rows if row not in self._batch_of]
@@ -96,7 +101,7 @@ class Priced:
         """Bound a goal of a priced shape under each sharding; NEVER where it cannot fit."""
         batch, place = self._batch_of[row]
         step, memory = (bound[place] for bound in self._bounds[batch])
-        value = goal_value(goal, step, memory, self.shapes.held[row])
+        value = self.instance.value(goal, step, memory, self.shapes.held[row])
         return np.where(step == NEVER, NEVER, value)
 
     def tables(self, rows: list[int], goal: Goal, at_most: int) -> Tables:
@@ -114,7 +119,7 @@ class Priced:
         # Sharding columns differ from batch to batch: price the few shapes together.
         tables = self.instance.cost.tables(self.shapes.take(np.array(rows)))
         step, memory = refined_bounds(self.instance, tables)
-        value = goal_value(goal, step, memory, tables.shapes.held[:, None])
+        value = self.instance.value(goal, step, memory, tables.shapes.held[:, None])
         return tables.restrict(np.where(step == NEVER, NEVER, value) <= at_most)
 
 
@@ -130,6 +135,35 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
         fits = fits & (tables.memory <= instance.cost.capacity_mib)
     if instance.holds("communication"):
         fits = fits & _communicates(instance, tables)
+    if instance.search.recompute_by_stage:
+        step, memory = _apart(tables, fits)
+    else:
+        step, memory = _alike(tables, fits)
+    held = tables.shapes.held[:, None]
+    charged = instance.charged(step, held)
+    possible = (step <= LONGEST_STEP) & (charged <= LONGEST_STEP)
+    if instance.holds("deadline"):
+        possible = possible & (charged <= instance.longest_step)
+    if instance.holds("budget"):
+        possible = possible & (charged * held <= instance.most_gpu_ticks)
+    return np.where(possible, step, NEVER), np.where(possible, memory, NEVER)
+
+
+def _alike(tables: Tables, fits: BoolArray) -> tuple[IntArray, IntArray]:
+    """Bound step and memory where all stages recompute by one kind, (N, Z)."""
+    present = (tables.stages.count > 0)[:, :, None, None]
+    possible = (fits | ~present).all(axis=1)  # (N, K, Z)
+    pace, share, tail = (
+        np.moveaxis(part, 1, -1) for part in (tables.pace, tables.share, tables.tail)
+    )
+    step = np.where(possible, step_ticks(pace, share, tail), NEVER)
+    memory = np.where(possible, tables.memory.max(axis=1), NEVER)
+    # The one kind of a shape and sharding with the least step may not be that of least memory.
+    return step.min(axis=1), memory.min(axis=1)
+
+
+def _apart(tables: Tables, fits: BoolArray) -> tuple[IntArray, IntArray]:
+    """Bound step and memory where each class of stages chooses its recomputation, (N, Z)."""
     able = fits.any(axis=2)  # (N, 4, Z)
     present = tables.stages.count[:, :, None] > 0
     possible = (able | ~present).all(axis=1)  # (N, Z)
@@ -141,11 +175,6 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
     both = np.where(able & present, np.where(fits, tables.pace + tables.tail, LARGE).min(axis=2), 0)
     together = whole_ticks(both.max(axis=1) + share.sum(axis=2))
     step = np.maximum(step_ticks(pace, share, tail), np.minimum(together, MAX_TICKS))
-    possible = possible & (step <= LONGEST_STEP)
-    if instance.holds("deadline"):
-        possible = possible & (step <= instance.longest_step)
-    if instance.holds("budget"):
-        possible = possible & (step * tables.shapes.held[:, None] <= instance.most_gpu_ticks)
     return np.where(possible, step, NEVER), np.where(possible, memory.max(axis=2), NEVER)
 
 

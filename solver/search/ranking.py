@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from topology.cluster import NodeGroup
 
+from ..cost.goodput import PARTS
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem
 from ..plan import Certificate, Plan
@@ -33,20 +34,20 @@ class Ranking:
 
     def value(self, plan: Plan) -> int:
         """Return the objective in the integers of a search over several groups."""
-        return ticks(plan) if self.problem.objective.minimise == "time" else self.cost(plan)
+        return charged(plan) if self.problem.objective.minimise == "time" else self.cost(plan)
 
     def cost(self, plan: Plan) -> int:
         """Return ticks times millionths of USD an hour; times GPUs where a price is missing."""
-        return ticks(plan) * self._rate(plan)
+        return charged(plan) * self._rate(plan)
 
     def point(self, plan: Plan) -> Point:
         """Return what a front compares."""
-        return ticks(plan), self.cost(plan), plan.gpus
+        return charged(plan), self.cost(plan), plan.gpus
 
     def key(self, plan: Plan) -> tuple[int, int, int]:
         """Return what plans are sorted by: objective, the other one, axes."""
         by_time = self.problem.objective.minimise == "time"
-        second = self.cost(plan) if by_time else ticks(plan)
+        second = self.cost(plan) if by_time else charged(plan)
         return self.value(plan), second, plan.axes
 
     def unit(self, value: int) -> float:
@@ -81,7 +82,7 @@ class Ranking:
                 for other in by_point
             )
         ]
-        return sorted(kept, key=lambda plan: (plan.gpus, ticks(plan)))
+        return sorted(kept, key=lambda plan: (plan.gpus, charged(plan)))
 
     def recommended(self, plans: Sequence[Plan], tolerance: float) -> int | None:
         """Return the rank of the plan of fewest axes and blocks within the tolerance."""
@@ -95,6 +96,13 @@ class Ranking:
 def ticks(plan: Plan) -> int:
     """Return the step in the unit of the search."""
     return round(plan.estimate.time.step_s / TICK_S)
+
+
+def charged(plan: Plan) -> int:
+    """Return the wall-clock time of a step in the unit of the search, failures included."""
+    goodput = plan.cost.goodput
+    slowdown = PARTS if goodput is None else round(goodput.slowdown * PARTS)
+    return -(-ticks(plan) * slowdown // PARTS)
 
 
 def ranked(plans: Sequence[Plan], on_front: bool = False) -> tuple[Plan, ...]:

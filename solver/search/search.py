@@ -11,6 +11,7 @@ import numpy as np
 from topology.errors import InputError
 
 from ..cost.calibrated import Calibrated
+from ..cost.goodput import Goodput
 from ..cost.own_profile import find_profile
 from ..cost.profile import FRAMEWORK_STACK, Profile
 from ..cost.tables import CostModel
@@ -23,18 +24,19 @@ from .assemble import plan_of
 from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
+from .endless import why_nothing_ends
 from .front import complete_front
 from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Goal, Instance
 from .mixed import Mixed, Part, alone
 from .pricing import NEVER, Priced
-from .reasons import fewest_gpus, why_nothing_fits
+from .reasons import hints
 from .runners_up import recommended, runners_up
 from .space import Space, build_space
 from .split_plan import split_plan
 from .splits import Splits
 from .stagewise import Split
 from .uneven import Best
-from .validate import chooses_stages, too_long, validate
+from .validate import chooses_stages, too_long, validate, validate_mixed
 from .variants import merged, variants_of
 
 Progress = Callable[[float | None, float | None], None]
@@ -78,7 +80,9 @@ def instance_of(
         cost: CostModel = Textbook(problem.job, group, limits, search, problem.account)
     else:
         cost = Calibrated(problem.job, group, limits, search, profile_of(problem))
-    return Instance(problem.job, group, limits, search, cost, goal or problem.objective.minimise)
+    goal = goal or problem.objective.minimise
+    goodput = Goodput.of(problem.job, problem.reliability)
+    return Instance(problem.job, group, limits, search, cost, goal, goodput=goodput)
 
 
 def solve(
@@ -90,6 +94,7 @@ def solve(
     top: int | None = None,
     progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
+    explain: bool = True,
 ) -> Result:
     """Find the best plan and prove it.
 
@@ -105,6 +110,8 @@ def solve(
         Plans to return; None takes the problem's.
     progress
         Called as the search goes on with bound and best value.
+    explain
+        Say why nothing fits, where nothing does.
     stop
         Asked as the search goes on; once it is true the best so far is returned.
 
@@ -123,23 +130,26 @@ def solve(
     if stop is not None:
         clock.stop = stop
     top = top or problem.objective.top
-    results = [_solve_one(one, settings, clock, top, progress) for one in variants_of(problem)]
+    results = [
+        _solve_one(one, settings, clock, top, progress, explain) for one in variants_of(problem)
+    ]
     return results[0] if len(results) == 1 else merged(problem, results, top)
 
 
 def _solve_one(
     problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int,
-    progress: Progress | None,
+    progress: Progress | None, explain: bool,
 ) -> Result:  # fmt: skip
     if len(problem.cluster.groups) > 1:
         return _solve_mixed(problem, settings, clock, top)
-    return _Solve(problem, instance_of(problem), settings, clock).run(top, progress)
+    return _Solve(problem, instance_of(problem), settings, clock).run(top, progress, explain)
 
 
 def _solve_mixed(
     problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int
 ) -> Result:
     """Search each node group alone, then pipelines across groups."""
+    validate_mixed(problem)
     parts = []
     for number, group in enumerate(problem.cluster.groups):
         one = alone(problem, number)
@@ -254,7 +264,8 @@ class _Solve:
         if isinstance(answer, Decision):
             return answer.value(self.instance)
         held = int(answer.pipeline.shape.held[0])
-        return answer.totals.step * (held if self.instance.goal == "cost" else 1)
+        charged = self.instance.charge_one(answer.totals.step, held)
+        return charged * (held if self.instance.goal == "cost" else 1)
 
     def _tolerance(self) -> float:
         chosen = self.problem.objective.tolerance
@@ -333,14 +344,7 @@ class _Solve:
         if long.any():
             raise InputError(too_long(self.problem))
         settings, explain = self.searcher.settings, explain and proved
-        reasons = why_nothing_fits(self.instance, settings, self.clock) if explain else ()
-        notes: tuple[str, ...] = ()
-        if explain and (fewest := fewest_gpus(self.instance, settings, self.clock)):
-            gpus, nodes, layout = fewest
-            notes = (
-                f"{gpus} GPUs ({nodes} nodes) are the fewest of this kind that hold a plan within "
-                f"every limit: {layout}",
-            )
+        why = why_nothing_ends(self.instance, settings, self.clock) if explain else None
         return Result(
             status="infeasible" if proved else "unknown",
             objective=self.problem.objective.minimise,
@@ -354,6 +358,7 @@ class _Solve:
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
             certificate=self._certificate(found, freely),
-            reasons=reasons,
-            notes=notes,
+            infeasibility=why,
+            reasons=() if why is None else why.reasons,
+            notes=() if why is None else hints(why),
         )

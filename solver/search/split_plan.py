@@ -29,7 +29,7 @@ def split_plan(split: Split, rank: int, strict: bool = True) -> Plan:
     batch = batch_of(first.job, degrees)
     blocks = _blocks(pipeline)
     held = [(b.gpus_held, i.group) for b, (i, _) in zip(blocks, pipeline.blocks(), strict=True)]
-    cost = cost_of(first.job, estimate.time.step_s, held)
+    cost = cost_of(first, estimate.time.step_s, held)
     several = len(blocks) > 1
     checks: dict[str, LimitCheck] = {}
     for instance, _ in pipeline.blocks():

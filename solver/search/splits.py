@@ -35,7 +35,8 @@ class Splits:
         column = Shardings(best.zero * one, best.replicas * one, one.astype(bool))
         pipeline = Pipeline((self.instance,) * int(shape.pp[0]), shape, column)
         weight = int(shape.held[0]) if self.instance.goal == "cost" else 1
-        candidate = Candidate(0, weight, int(shape.gpus[0]), lambda: pipeline)
+        slowdown = int(self.instance.slowdown(shape.held)[0])
+        candidate = Candidate(0, weight, int(shape.gpus[0]), lambda: pipeline, slowdown)
         value = best.value(self.instance)
         return best_of([candidate], value, self.settings, self.clock, self.tally).split
 

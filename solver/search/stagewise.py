@@ -28,6 +28,8 @@ from .cpsat.factory import SolverSettings
 from .cpsat.stagewise import StagewiseTask, solve_stages
 from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Instance
 
+FEW = 2
+"""Layers more or less than evenly that a stage holds in a first try."""
 MOST_STAGES = 128
 """Longest pipeline whose stages are chosen one by one."""
 
@@ -158,10 +160,39 @@ class Attempt:
 
 
 def best_split(pipeline: Pipeline, at_most: int, settings: SolverSettings) -> Attempt:
-    """Find the split of least step, at most ``at_most`` ticks, or prove that there is none."""
+    """Find the split of least step, at most ``at_most`` ticks, or prove that there is none.
+
+    A nearly even split is looked for first: it narrows what the proof has to look at.
+    """
     layers = _windows(pipeline, at_most)
     if layers is None:
         return Attempt(None, proved=True, bound=at_most + 1)
+    near = _near(layers, pipeline.instances[0].job.transformer.layers)
+    first = Attempt(None, proved=True, bound=at_most + 1)
+    if near != layers and all(near):
+        first = _best_of_windows(pipeline, near, at_most, settings)
+        if first.split is not None:
+            at_most = first.split.totals.step - 1
+            layers = _windows(pipeline, at_most)
+            if layers is None:
+                return Attempt(first.split, proved=True, bound=at_most + 1, solved=True)
+    found = _best_of_windows(pipeline, layers, at_most, settings)
+    solved = first.solved or found.solved
+    return Attempt(found.split or first.split, found.proved, found.bound, solved)
+
+
+def _near(layers: Sequence[tuple[int, ...]], total: int) -> list[tuple[int, ...]]:
+    """Narrow each window to a few layers around its share of all, by the most that it may hold."""
+    most = sum(window[-1] for window in layers)
+    return [
+        tuple(n for n in window if abs(n - window[-1] * total / most) <= FEW) for window in layers
+    ]
+
+
+def _best_of_windows(
+    pipeline: Pipeline, layers: Sequence[tuple[int, ...]], at_most: int, settings: SolverSettings
+) -> Attempt:
+    """Find the best split whose stages hold layers of these windows."""
     ordered = []
     for column, priced in enumerate(options_of(pipeline, layers)):
         options = tuple(thinned(pipeline, priced, at_most))
@@ -357,16 +388,18 @@ def thinned(
 
 
 def _dominated(options: StageOptions) -> BoolArray:
-    """Mark alternatives that an earlier one of the same layers and kind makes needless."""
+    """Mark alternatives that one with a layer less recomputed makes needless.
+
+    What recomputing one layer more does not lower, recomputing several more does not either.
+    """
     order = np.lexsort((options.recomputed, options.kind, options.layers))
+    worse = np.ones(max(len(order) - 1, 0), bool)
+    for name in ("pace", "share", "tail", "sent"):
+        values = getattr(options, name)[order]
+        worse &= values[:-1] <= values[1:]
+    for name in ("layers", "kind"):
+        values = getattr(options, name)[order]
+        worse &= values[:-1] == values[1:]
     marked = np.zeros(len(options), bool)
-    for place, row in enumerate(order):
-        for other in order[max(place - 1, 0) : place]:
-            same = options.layers[other] == options.layers[row]
-            same &= options.kind[other] == options.kind[row]
-            better = all(
-                getattr(options, name)[other] <= getattr(options, name)[row]
-                for name in ("pace", "share", "tail", "sent")
-            )
-            marked[row] |= same and better
+    marked[order[1:][worse]] = True
     return marked

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..cost.calibrated import Calibrated
+from ..cost.goodput import PARTS, longest_within
 from ..cost.shapes import Shapes, Shardings
 from ..cost.shard_columns import shardings
 from .best_first import Clock, Tally
@@ -27,22 +28,33 @@ class Candidate:
     bound
         Ticks that a step takes at least, however the layers are spread.
     weight
-        What a tick of its step adds to the objective.
+        What a tick of wall-clock time adds to the objective.
     gpus
         GPUs used.
     build
         Makes the pipeline, which most candidates never need; None where no sharding is possible.
+    slowdown
+        Wall-clock over training time, in parts a million.
     """
 
     bound: int
     weight: int
     gpus: int
     build: Callable[[], Pipeline | None]
+    slowdown: int = PARTS
 
     @property
     def least(self) -> int:
         """Least objective."""
-        return self.bound * self.weight
+        return self.value(self.bound)
+
+    def value(self, step: int) -> int:
+        """Return the objective of a step."""
+        return -(-step * self.slowdown // PARTS) * self.weight
+
+    def longest(self, value: int) -> int:
+        """Return the longest step whose objective is at most a value."""
+        return longest_within(value // self.weight, self.slowdown)
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,7 @@ def best_of(
         pipeline = candidate.build()
         if pipeline is None:
             continue
-        at_most = min((below - 1) // candidate.weight, longest(pipeline))
+        at_most = min(candidate.longest(below - 1), longest(pipeline))
         attempt = best_split(pipeline, at_most, timed(settings, clock))
         clock.watch(candidate.least, below)
         tally.opened += 1
@@ -83,10 +95,10 @@ def best_of(
         tally.closed += attempt.solved and attempt.proved
         if not attempt.proved:
             proved = False
-            open_bound = min(open_bound, candidate.weight * max(attempt.bound, candidate.bound))
+            open_bound = min(open_bound, candidate.value(max(attempt.bound, candidate.bound)))
         if attempt.split is not None:
             best = attempt.split
-            below = best.totals.step * candidate.weight
+            below = candidate.value(best.totals.step)
     return Best(best, below, min(open_bound, below), proved)
 
 
@@ -94,10 +106,13 @@ def longest(pipeline: Pipeline) -> int:
     """Return the most ticks that deadline and budget leave."""
     first = pipeline.instances[0]
     longest = first.longest_step if first.holds("deadline") else LONGEST_STEP
+    if len(pipeline.blocks()) == 1:
+        held = int(pipeline.shape.held[0])
+        if first.holds("budget"):
+            longest = min(longest, first.most_gpu_ticks // held)
+        return first.uncharged(longest, held)
     if not first.holds("budget"):
         return longest
-    if len(pipeline.blocks()) == 1:
-        return min(longest, first.most_gpu_ticks // int(pipeline.shape.held[0]))
     return min(longest, pipeline.ticks_of_budget)
 
 
@@ -118,7 +133,8 @@ def candidates_of(instance: Instance, shapes: Shapes, below: int) -> Iterator[Ca
         part = shapes.take(slice(start, start + BLOCK))
         step, memory = cost.bounds(part, balanced=True)
         weight = part.held if instance.goal == "cost" else np.ones_like(part.held)
-        able = (step * weight < below) & (step <= LONGEST_STEP)
+        charged, slowdown = instance.charged(step, part.held), instance.slowdown(part.held)
+        able = (charged * weight < below) & (charged <= LONGEST_STEP)
         able &= part.pp <= MOST_STAGES
         if instance.holds("memory"):
             able &= memory <= cost.capacity_mib
@@ -126,7 +142,9 @@ def candidates_of(instance: Instance, shapes: Shapes, below: int) -> Iterator[Ca
         for row in rows:
             shape = part.take(np.array([row]))
             build = partial(_pipeline, instance, shape)
-            yield Candidate(int(step[row]), int(weight[row]), int(shape.gpus[0]), build)
+            yield Candidate(
+                int(step[row]), int(weight[row]), int(shape.gpus[0]), build, int(slowdown[row])
+            )
 
 
 def _pipeline(instance: Instance, shape: Shapes) -> Pipeline:

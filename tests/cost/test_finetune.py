@@ -55,6 +55,21 @@ def test_only_adapters_have_gradients_and_optimizer_states() -> None:
     assert found.weights[0, 0] == pytest.approx([whole, whole, whole / 8])
 
 
+def test_adapters_leave_tensor_traffic_exposed() -> None:
+    cluster = ClusterSpec.model_validate("1x8xH100").build()
+    shapes = Shapes.of(tp=4, dp=2, microbatches=32)
+    stages = split(LLAMA, shapes.pp, shapes.vpp)
+
+    def share(finetune: Finetune | None) -> float:
+        tuned = job(finetune)
+        model = Calibrated(tuned, cluster.groups[0], Limits(), Search(), MEGATRON)
+        times = model.stage_times(shapes, stages, ("none",))
+        return float(times.exposed["tp"][0, 0, 0] / times.total["tp"][0, 0, 0])
+
+    assert share(None) == pytest.approx(MEGATRON.tp_exposed)
+    assert share(Finetune(lora_rank=16)) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(("bits", "width"), [(16, 2.0), (8, 1.0), (4, 4.127 / 8)])
 def test_a_quantised_base_keeps_its_tables_in_16_bit(bits: Any, width: float) -> None:
     lora = Finetune(lora_rank=16, base_bits=bits)

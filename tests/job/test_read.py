@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from solver.job.read import example_path, parse_problem, read_problem
+from solver.report.resolved import problem_data
 from topology.errors import InputError, Problem, UnsupportedError
 
 BASE = """\
@@ -150,10 +152,16 @@ FAULTS = [
     ("schema: 1", "finetune: {lora_rank: 8, frozen_layers: 32}", 1, "SP121", "nothing is left"),
     ("schema: 1", "finetune: {rank: 8}", 1, "SP101", "Did you mean 'lora_rank'"),
     ("schema: 1", "finetune: [1]", 1, "SP114", "needs a mapping"),
-    ("tokens: 100B", "attention_span: 2048", 7, "SP115", "not supported yet"),
+    ("tokens: 100B", "batch_rampup: 16", 7, "SP115", "not supported yet"),
+    ("tokens: 100B", "attention_span: 0.5", 7, "SP109", "at least 1"),
+    ("tokens: 100B", "attention_span: true", 7, "SP114", ""),
+    ("tokens: 100B", "attention_span: 4097", 7, "SP109", "of a whole causal sequence"),
+    ("tokens: 100B", "packed_documents: true", 7, "SP114", ""),
+    ("tokens: 100B", "packed_documents: 100000", 7, "SP109", "exceed the sequence"),
+    ("tokens: 100B", "attention_span: 9\n  packed_documents: 9", 8, "SP121", "Keep one"),
     ("schema: 1", "shema: 1", 1, "SP101", "Did you mean 'schema'"),
     ("schema: 1", "schema: 2", 1, "SP117", "not a known version"),
-    ("schema: 1", "sweep: {a: [1]}", 1, "SP115", "not supported yet"),
+    ("schema: 1", "sweep: [1]", 1, "SP114", "mapping"),
     ("schema: 1", "limits: {max_bubble: 15}", 1, "SP109", "Did you mean 0.15"),
     ("schema: 1", "limits: {mem_headroom: 100%}", 1, "SP109", "below 1"),
     ("schema: 1", "limits: {max_comm: .nan}", 1, "SP109", "not a finite number"),
@@ -201,10 +209,31 @@ def test_faults(old: str, new: str, line: int, code: str, match: str) -> None:
 
 def test_a_feature_of_a_later_version_is_unsupported_and_a_mix_is_not() -> None:
     with pytest.raises(UnsupportedError):
-        parse_problem(BASE + "  packed_documents: true\n")
+        parse_problem(BASE + "  batch_rampup: 16\n")
     with pytest.raises(InputError) as caught:
-        parse_problem(BASE + "  packed_documents: true\n  modle: 1\n")
+        parse_problem(BASE + "  batch_rampup: 16\n  modle: 1\n")
     assert not isinstance(caught.value, UnsupportedError)
+
+
+def test_packed_documents_shorten_attention_and_its_flops() -> None:
+    whole, spanned, packed = (
+        parse_problem(BASE + line).job
+        for line in ("", "  attention_span: 256\n", "  packed_documents: 512\n")
+    )
+    assert spanned == packed
+    assert whole.attention_span is None
+    layers, width = whole.transformer.layers, whole.transformer.query_width
+    left = whole.seq_len / 2 - 256
+    # Scores and weighted values, 2 FLOP each a key and channel, three passes.
+    saved = 3 * layers * 2 * 2 * width * left * whole.step_tokens
+    assert whole.step_flops - packed.step_flops == pytest.approx(saved)
+
+
+def test_the_span_of_packed_documents_comes_back() -> None:
+    problem = parse_problem(BASE + "  packed_documents: 1000\n")
+    data = problem_data(problem)
+    assert data["training"]["attention_span"] == 500.0
+    assert parse_problem(json.dumps(data)).job == problem.job
 
 
 def test_experts_must_divide() -> None:

@@ -8,8 +8,10 @@ skipping a shape that could matter and without a solver, so that it is slow and 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -25,11 +27,12 @@ from .legal import (
     legal_shapes,
     legal_shardings,
     shape_keeps_limits,
+    slowdown,
 )
 
 Goal = Literal["time", "cost"]
 Point = tuple[int, int, int]
-"""GPUs, step ticks, GPUs held times step ticks."""
+"""GPUs, wall-clock ticks of a step, GPUs held times these."""
 
 
 class Plan(NamedTuple):
@@ -53,6 +56,12 @@ class Plan(NamedTuple):
     held: int
     step: int
     mebibytes: int
+    slowdown: int = 1_000_000
+
+    @property
+    def wall(self) -> int:
+        """Wall-clock ticks of a step, failures included."""
+        return charged(self.step, self.slowdown)
 
     @property
     def axes(self) -> int:
@@ -62,9 +71,16 @@ class Plan(NamedTuple):
 
     def key(self, goal: Goal) -> tuple[int, ...]:
         """What the best plan has least of, in order."""
-        aims = (self.step, self.held * self.step)
+        aims = (self.wall, self.held * self.wall)
         lead = aims if goal == "time" else aims[::-1]
         return (*lead, self.axes, self.mebibytes, *self[:12], -self.replicas, self.order)
+
+
+def charged(step: int, slowdown: int) -> int:
+    """Ticks that a step takes in the mean, rounded up; a tenfold slowdown never ends."""
+    if slowdown > 10_000_000:
+        return MAX_TICKS
+    return math.ceil(Fraction(step * slowdown, 1_000_000))
 
 
 # -- what they take ----------------------------------------------------------------------------
@@ -101,7 +117,7 @@ def price(tables: Tables, kinds: tuple[int, int, int]) -> Priced:
 
 
 def longest_step(question: Question, held: int) -> int:
-    """Longest step in ticks that deadline and budget allow on so many GPUs."""
+    """Longest step in ticks that deadline and budget allow on so many GPUs, failures included."""
     limits, steps = question.limits, question.job.steps
     longest = MAX_TICKS - 1
     if limits.deadline_s is not None:
@@ -112,7 +128,8 @@ def longest_step(question: Question, held: int) -> int:
         assert steps is not None, "a budget needs the tokens of the run"
         assert rate, "a budget needs a price"
         longest = min(longest, int(limits.budget_usd / rate * 3600 / (steps * TICK_S)) // held)
-    return longest
+    factor = slowdown(question, held)
+    return 0 if factor > 10_000_000 else math.floor(Fraction(longest * 1_000_000, factor))
 
 
 @dataclass
@@ -145,6 +162,9 @@ class Block:
             # A class without stages has one choice, not several that look different.
             exists = (middle == 0) | (count[:, 1] + count[:, 2] > 0)
             exists &= (last == 0) | (count[:, 3] > 0)
+            if not self.question.search.recompute_by_stage:  # every stage there is, by one kind
+                exists &= (middle == first) | (count[:, 1] + count[:, 2] == 0)
+                exists &= (last == first) | (count[:, 3] == 0)
             priced = price(self.tables, (first, middle, last))
             allowed = (
                 self.tables.shardings.valid
@@ -174,6 +194,7 @@ class Block:
             held=held_gpus(self.question, self.gpus),
             step=int(priced.step[row, column]),
             mebibytes=int(priced.mebibytes[row, column]),
+            slowdown=slowdown(self.question, held_gpus(self.question, self.gpus)),
         )
 
 
@@ -181,7 +202,12 @@ def blocks(question: Question) -> list[Block]:
     """Price every shape that keeps the limits that shapes decide, by number of GPUs."""
     priced = []
     for gpus in gpu_counts(question):
-        found = [s for s in legal_shapes(question, gpus) if shape_keeps_limits(question, s)]
+        found = [
+            s
+            for s in legal_shapes(question, gpus)
+            if shape_keeps_limits(question, s)
+            and legal_shardings(question, s["tp"], s["cp"], s["dp"])
+        ]
         if found:
             columns = {name: np.array([s[name] for s in found], np.int64) for name in found[0]}
             priced.append(Block(question, gpus, question.cost.tables(Shapes(**columns))))
@@ -203,7 +229,8 @@ def enumerate_best(
                 continue
             # Inside a block cost is step times a constant, so both goals want its shortest step.
             shortest = int(priced.step[allowed].min())
-            aim = shortest if goal == "time" else held * shortest
+            wall = charged(shortest, slowdown(question, held))
+            aim = wall if goal == "time" else held * wall
             if best is not None and aim > best.key(goal)[0]:
                 continue
             for row, column in np.argwhere(allowed & (priced.step == shortest)):
@@ -219,8 +246,10 @@ def enumerate_front(question: Question, priced_blocks: list[Block] | None = None
     for block in priced_blocks if priced_blocks is not None else blocks(question):
         found = [priced.step[ok].min() for _, priced, ok in block.choices() if ok.any()]
         if found:
-            step = int(min(found))  # longer steps on as many GPUs are dominated by this one
-            points.append((block.gpus, step, held_gpus(question, block.gpus) * step))
+            held = held_gpus(question, block.gpus)
+            # Longer steps on as many GPUs are dominated by this one.
+            wall = charged(int(min(found)), slowdown(question, held))
+            points.append((block.gpus, wall, held * wall))
     return not_dominated(points)
 
 

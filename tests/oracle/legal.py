@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from solver.axes import context, expert, tensor
+from solver.cost.goodput import Goodput
 from solver.cost.shapes import Shapes
 from solver.cost.stages import interleaves, stack_fits
 from solver.cost.tables import Tables
@@ -49,6 +50,7 @@ class Question:
     limits: Limits
     search: Search
     cost: Estimator
+    goodput: Goodput | None = None
 
 
 def divisors(number: int) -> list[int]:
@@ -69,6 +71,14 @@ def held_gpus(question: Question, gpus: int) -> int:
     """GPUs paid for: whole nodes."""
     node = question.group.gpus_per_node
     return math.ceil(gpus / node) * node
+
+
+def slowdown(question: Question, held: int) -> int:
+    """Wall-clock over training time on so many GPUs, in millionths."""
+    if question.goodput is None:
+        return 1_000_000
+    nodes = np.array(held // question.group.gpus_per_node)
+    return int(question.goodput.slowdown(nodes))
 
 
 def wanted(legal: Sequence[int], listed: tuple[int, ...] | None) -> list[int]:

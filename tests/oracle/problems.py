@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from solver.cost.calibrated import Calibrated
+from solver.cost.goodput import Goodput
 from solver.cost.profile import FRAMEWORK_STACK, load_profile
 from solver.cost.textbook_model import Textbook, textbook_search
 from solver.cost.ticks import TICK_S
@@ -22,6 +23,7 @@ from solver.job.job import (
     Search,
 )
 from solver.job.recipe import Precision, Recipe
+from solver.job.reliability import Reliability
 from solver.job.rules import Relation, Rule
 from topology import Cluster, ClusterSpec
 
@@ -55,7 +57,9 @@ def random_problem(seed: int, number: int) -> PlanningProblem:
         account = Account(
             cost_model="textbook", mfu=dice.pick((0.3, 0.4)), charge_recompute=dice.chance(0.5)
         )
-        search = search.model_copy(update={"cp": None, "ep": None, "vpp": None})
+        rules = tuple(rule for rule in search.rules if rule.axis != "cp")
+        update_free = {"cp": None, "ep": None, "vpp": None, "rules": rules}
+        search = search.model_copy(update=update_free)
     seq_len, global_batch = dice.pick(SEQUENCES), dice.pick(BATCHES)
     if family == TINY:  # one GPU would win most ties
         counts = [n for n in range(2, world + 1) if n % node == 0 or node % n == 0]
@@ -82,6 +86,7 @@ def random_problem(seed: int, number: int) -> PlanningProblem:
         account=account,
         objective=Objective(minimise=dice.pick(("time", "cost")), pareto=dice.chance(0.5)),
         framework=dice.pick(("megatron", "megatron", "fsdp")),
+        reliability=_reliability(Dice(f"failures {seed}/{number}")),
     )
 
 
@@ -92,6 +97,18 @@ TUNINGS = (
     Finetune(reference_model=True),
 )
 """Kinds of fine-tuning that are drawn; every family has more than one layer."""
+
+
+def _reliability(dice: Dice) -> Reliability | None:
+    """Count failures in some of the problems, from none to so many that large clusters stall."""
+    if dice.chance(0.7):
+        return None
+    return Reliability(
+        failures=dice.pick((0.0, 2.34, 6.5, 100.0, 1000.0)),
+        restart_s=dice.pick((0.0, 600.0, 7200.0)),
+        node_bytes_per_s=dice.pick((3e8, 1.2e9)),
+        interval_s=dice.pick((None, None, 3600.0)),
+    )
 
 
 def _tuned(dice: Dice, job: Job, search: Search) -> tuple[Job, Search]:
@@ -152,6 +169,7 @@ def _search(dice: Dice, world: int, node: int) -> Search:
     elif dice.chance(0.2):
         listed["max_gpus"] = dice.pick((*counts, world + 5))
     listed["rules"] = _rules(dice)
+    listed["recompute_by_stage"] = dice.chance(0.4)
     return Search.model_validate({"hsdp": dice.chance(0.8), **listed})
 
 
@@ -170,12 +188,14 @@ def question(problem: PlanningProblem) -> Question:
     """Return what the enumerator asks of a problem, priced as its account says."""
     job, group, limits = problem.job, problem.cluster.group, problem.limits
     account, search = problem.account, problem.search
+    goodput = Goodput.of(job, problem.reliability)
     if account.cost_model == "textbook":
         search = textbook_search(search)
-        return Question(job, group, limits, search, Textbook(job, group, limits, search, account))
+        book = Textbook(job, group, limits, search, account)
+        return Question(job, group, limits, search, book, goodput)
     profile = load_profile(account.profile or FRAMEWORK_STACK[problem.framework], group.gpu.id)
     cost = Calibrated(job, group, limits, search, profile)
-    return Question(job, group, limits, search, cost)
+    return Question(job, group, limits, search, cost, goodput)
 
 
 def with_money_limits(
@@ -189,7 +209,7 @@ def with_money_limits(
     steps, price = problem.job.steps, problem.cluster.group.price_usd_per_gpu_hour
     if steps is None or price is None:
         return problem
-    seconds = fast.step * TICK_S * steps
+    seconds = fast.wall * TICK_S * steps
     usd = seconds / 3600 * fast.held * price
     chosen: dict[str, Any] = {}
     if dice.chance(0.7):

@@ -118,12 +118,17 @@ PODS = {"gpu": "h100", "nodes": 16, "leaf_nodes": 8, "oversubscription": 8}
 
 def test_stages_go_between_oversubscribed_pods_and_replicas_stay_inside() -> None:
     job = pretrain("llama3-70b", 512)
-    plan = best(PODS, job, Search(gpus=128))
+    plan = best(PODS, job, Search(recompute_by_stage=True, gpus=128))
     assert (level(plan, "pp"), level(plan, "dp")) == ("spine", "leaf")
-    between = best(PODS, job, Search(gpus=128, pp=(1,)))
+    between = best(PODS, job, Search(recompute_by_stage=True, gpus=128, pp=(1,)))
     assert level(between, "dp") == "spine"
     assert plan.estimate.time.step_s < 0.95 * between.estimate.time.step_s
-    swapped = best(PODS, job, Search(gpus=128, pp=(plan.layout.pp,), order=("tp-cp-ep-pp-dp",)))
+    layout, order = plan.layout, ("tp-cp-ep-pp-dp",)
+    search = Search(
+        recompute_by_stage=True, gpus=128, order=order,
+        tp=(layout.tp,), pp=(layout.pp,), cp=(layout.cp,),
+    )  # fmt: skip
+    swapped = best(PODS, job, search)
     assert (level(swapped, "pp"), level(swapped, "dp")) == ("leaf", "spine")
     assert plan.estimate.time.step_s < swapped.estimate.time.step_s
 

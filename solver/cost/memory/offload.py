@@ -58,10 +58,11 @@ def host_traffic(
     return HostTraffic(exposed, 2 * seconds)
 
 
-def update_seconds(job: Job, bytes_per_s: float, on_host_s: float) -> float:
+def update_seconds(job: Job, bytes_per_s: float, on_host_s: float) -> FloatArray:
     """Seconds an owned parameter takes when its optimizer runs on the host.
 
     Gradients go out and weights come back under the update itself (``on_host_s``, measured with
     both), so the slower of the two sets the pace.
     """
-    return max(on_host_s, (job.recipe.grad_bytes + UPDATED_BYTES) / bytes_per_s)
+    copied = (job.recipe.grad_bytes + UPDATED_BYTES) / bytes_per_s
+    return np.asarray(np.maximum(on_host_s, copied))

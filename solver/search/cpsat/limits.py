@@ -61,7 +61,7 @@ def deadline(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
     """Keep all steps before the deadline."""
-    model.add(v.step <= instance.longest_step).only_enforce_if(on)
+    model.add(v.charged <= instance.longest_step).only_enforce_if(on)
 
 
 def budget(

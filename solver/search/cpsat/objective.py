@@ -18,7 +18,7 @@ ZERO_STAGES = 4
 
 def goal_expression(goal: Goal, v: Variables) -> Expression:
     """Return the quantity of a goal."""
-    return {"time": v.step, "cost": v.gpu_time, "memory": v.memory}[goal]
+    return {"time": v.charged, "cost": v.gpu_time, "memory": v.memory}[goal]
 
 
 def tie_breaks(goal: Goal, tables: Tables, v: Variables) -> list[Expression]:
@@ -27,7 +27,7 @@ def tie_breaks(goal: Goal, tables: Tables, v: Variables) -> list[Expression]:
     Second objective, fewest axes, least memory (most headroom), then the lexicographically least
     (pp, tp, cp, ep, etp, vpp, gpus, zero, micro-batch, recomputation, replicas, order of axes).
     """
-    second = {"time": v.gpu_time, "cost": v.step, "memory": v.step}[goal]
+    second = {"time": v.gpu_time, "cost": v.charged, "memory": v.charged}[goal]
     return [second, _axes(tables, v), v.memory, _order(tables, v)]
 
 

@@ -54,8 +54,8 @@ class ModelError(RuntimeError):
 def _build(instance: Instance, tables: Tables, at_most: int) -> tuple[cp_model.CpModel, Variables]:
     model = cp_model.CpModel()
     longest = min(at_most, LONGEST_STEP) if instance.goal == "time" else LONGEST_STEP
-    v = declare(model, tables, longest)
-    define(model, tables, v)
+    v = declare(model, instance, tables, longest)
+    define(model, instance, tables, v)
     for limit in LIMITS:
         on = model.new_bool_var(limit.__name__)
         limit(model, instance, tables, v, on)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
+from ...cost.goodput import PARTS
 from ...cost.stages import CLASSES, HEAVY, LAST, LIGHT, RECOMPUTE_CLASS
 from ...cost.tables import Choice, Tables
 from ...cost.ticks import GRAINS, IntArray
+from ..instance import Instance
 
 GROUPS = 3
 """Stage classes that choose their recomputation apart: first, middle, last."""
@@ -36,8 +38,10 @@ class Variables:
         Grains of communication on the busiest stage.
     step
         Ticks of the optimizer step.
+    charged
+        Ticks of wall-clock time a step, failures included; ``step`` itself where none are counted.
     gpu_time
-        GPU-ticks held for a step.
+        GPU-ticks held for ``charged``.
     """
 
     shape: list[cp_model.IntVar]
@@ -49,6 +53,7 @@ class Variables:
     memory: cp_model.IntVar
     communication: cp_model.IntVar
     step: cp_model.IntVar
+    charged: cp_model.IntVar
     gpu_time: cp_model.IntVar
 
     def choice(self, solver: cp_model.CpSolver) -> tuple[int, Choice]:
@@ -63,11 +68,13 @@ class Variables:
         return row, Choice(column, (first, middle, last))
 
 
-def declare(model: cp_model.CpModel, tables: Tables, longest_step: int) -> Variables:
+def declare(model: cp_model.CpModel, instance: Instance, tables: Tables, longest: int) -> Variables:
     """Create the variables; domains are as tight as the tables allow."""
     rows, kinds = len(tables.shapes), tables.pace.shape[2]
     columns = [z for z in range(tables.pace.shape[3]) if tables.shardings.valid[:, z].any()]
     held = int(tables.shapes.held.max())
+    step = model.new_int_var(0, longest, "step")
+    counted = instance.goodput is not None
     return Variables(
         shape=[model.new_bool_var(f"shape[{j}]") for j in range(rows)],
         recompute=[
@@ -82,12 +89,13 @@ def declare(model: cp_model.CpModel, tables: Tables, longest_step: int) -> Varia
         tail=model.new_int_var(0, int(tables.tail.max()), "tail"),
         memory=model.new_int_var(0, int(tables.memory.max()), "memory"),
         communication=model.new_int_var(0, int(tables.communication.max()), "communication"),
-        step=model.new_int_var(0, longest_step, "step"),
-        gpu_time=model.new_int_var(0, longest_step * held, "gpu_time"),
+        step=step,
+        charged=model.new_int_var(0, longest, "charged") if counted else step,
+        gpu_time=model.new_int_var(0, longest * held, "gpu_time"),
     )
 
 
-def define(model: cp_model.CpModel, tables: Tables, v: Variables) -> None:
+def define(model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables) -> None:
     """State what the variables mean: choices, then quantities bounded from below by the tables.
 
     One-sided definitions suffice: every quantity is only ever minimised or capped.
@@ -96,15 +104,20 @@ def define(model: cp_model.CpModel, tables: Tables, v: Variables) -> None:
     model.add_exactly_one(v.sharding.values())
     for group in v.recompute:
         model.add_exactly_one(group)
+    slowdown = instance.slowdown(tables.shapes.held)
     for row, shape in enumerate(v.shape):
         _legal_choices(model, tables, v, row)
+        if not instance.search.recompute_by_stage:
+            _one_kind(model, tables, v, row)
         _table(model, tables.pace[row], tables, v, row, [v.pace] * CLASSES)
         _table(model, tables.share[row], tables, v, row, v.share)
         _table(model, tables.tail[row], tables, v, row, [v.tail] * CLASSES)
         _table(model, tables.memory[row], tables, v, row, [v.memory] * CLASSES)
         _communication(model, tables, v, row)
         held = int(tables.shapes.held[row])
-        model.add(v.gpu_time >= held * v.step).only_enforce_if(shape)
+        model.add(v.gpu_time >= held * v.charged).only_enforce_if(shape)
+        if instance.goodput is not None:
+            model.add(PARTS * v.charged >= int(slowdown[row]) * v.step).only_enforce_if(shape)
     model.add(GRAINS * v.step >= v.pace + sum(v.share) + v.tail)
 
 
@@ -117,6 +130,15 @@ def _legal_choices(model: cp_model.CpModel, tables: Tables, v: Variables, row: i
     for group, empty in ((1, count[LIGHT] + count[HEAVY] == 0), (2, count[LAST] == 0)):
         if empty:
             model.add_implication(v.shape[row], v.recompute[group][0])
+
+
+def _one_kind(model: cp_model.CpModel, tables: Tables, v: Variables, row: int) -> None:
+    """Let every stage of a shape recompute by the kind of the first one."""
+    count = tables.stages.count[row]
+    present = {1: count[LIGHT] + count[HEAVY] > 0, 2: count[LAST] > 0}
+    for group in (group for group, there in present.items() if there):
+        for first, other in zip(v.recompute[0], v.recompute[group], strict=True):
+            model.add_bool_or([~v.shape[row], ~first, other])
 
 
 def _table(

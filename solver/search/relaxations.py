@@ -1,0 +1,237 @@
+"""The smallest single relaxation of each limit that makes a plan appear."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from topology.units import show_bytes, show_seconds, show_usd
+
+from ..cost.ticks import MIB, TICK_S, capacity_mebibytes
+from ..plan import Relaxation
+from .assemble import cost_of
+from .clashes import MOST_STAGES, Found, Grounds
+from .fewest import fewest_gpus
+from .instance import Instance
+
+PERCENT = 100
+"""Limits are relaxed by whole percent: of usable memory, of compute, of a deadline or budget."""
+
+
+def layout_of(found: Found) -> str:
+    """Write the layout of a plan in a few words."""
+    s = found.shape
+    axes = " ".join(
+        f"{name} {s[name.lower()]}"
+        for name in ("TP", "PP", "CP", "EP", "DP")
+        if s[name.lower()] > 1
+    )
+    return f"{axes or 'one GPU'}, ZeRO {found.decision.zero}, {s['gpus']} GPUs"
+
+
+@dataclass(frozen=True)
+class Relaxer:
+    """Looks for the smallest relaxation of each limit of a problem that no plan keeps."""
+
+    grounds: Grounds
+
+    @property
+    def instance(self) -> Instance:
+        """The problem."""
+        return self.grounds.instance
+
+    def all(self) -> Iterator[Relaxation]:
+        """Yield one relaxation for each limit that can be relaxed alone, then more GPUs."""
+        for name in self.grounds.limits:
+            others = frozenset(self.grounds.limits) - {name}
+            if self.grounds.clock.over():
+                return
+            if self.grounds.feasible(others):
+                yield _ONE_BY_ONE[name](self, others)
+        more = self.gpus()
+        if more is not None:
+            yield more
+
+    def alone(self, name: str) -> str:
+        """Return what a limit needs where no other one holds; empty where nothing can be said."""
+        if name not in ("memory", "deadline", "budget"):
+            return ""
+        return _ONE_BY_ONE[name](self, frozenset()).text
+
+    def memory(self, others: frozenset[str]) -> Relaxation:
+        """Find the headroom that the leanest plan leaves."""
+        found = self.grounds.plan(others, "memory")
+        assert found is not None  # the caller knows that one exists
+        cost, limits = self.instance.cost, self.instance.limits
+        need, have = found.decision.memory, cost.capacity_mib
+        usable = self.instance.group.gpu.usable_bytes
+        percent = math.floor(limits.mem_headroom * PERCENT)
+        while percent >= 0 and capacity_mebibytes(usable * (1 - percent / PERCENT)) < need:
+            percent -= 1
+        what = (
+            f"the leanest plan ({layout_of(found)}) needs {show_bytes(need * MIB)} ({need * MIB} "
+            f"bytes) on a GPU, and {show_bytes(have * MIB)} ({have * MIB} bytes) are left of "
+            f"{self.instance.group.gpu.name} after {limits.mem_headroom:.0%} headroom"
+        )
+        enough = percent >= 0
+        return Relaxation(
+            limit="memory",
+            field="limits.mem_headroom",
+            have=limits.mem_headroom,
+            to=percent / PERCENT if enough else None,
+            unit="share",
+            text=what,
+            command=f"--mem-headroom {percent}%" if enough else "",
+            layout=layout_of(found),
+        )
+
+    def communication(self, others: frozenset[str]) -> Relaxation:
+        """Find the least ratio of communication that a plan reaches, in whole percent."""
+        have = self.instance.limits.max_comm
+        percent, found = self._least_percent("max_comm", have, others, lambda f: f.ratio)
+        return _share("communication", "limits.max_comm", have, percent, found,
+                      f"communication is {found.ratio:.1%} of compute", "--max-comm")  # fmt: skip
+
+    def bubble(self, others: frozenset[str]) -> Relaxation:
+        """Find the smallest bubble that a plan reaches, in whole percent."""
+        have = self.instance.limits.max_bubble
+        percent, found = self._least_percent("max_bubble", have, others, _bubble)
+        return _share("bubble", "limits.max_bubble", have, percent, found,
+                      f"it idles {_bubble(found):.1%}", "--max-bubble")  # fmt: skip
+
+    def _least_percent(
+        self, field: str, have: float, others: frozenset[str], reached: Callable[[Found], float]
+    ) -> tuple[int, Found]:
+        """Bisect between a limit and what a plan without it reaches."""
+        found = self.grounds.plan(others)
+        assert found is not None  # the caller knows that one exists
+        low, high = math.floor(have * PERCENT), math.ceil(reached(found) * PERCENT)
+        while high - low > 1:
+            middle = (low + high) // 2
+            other = self._with(field, middle / PERCENT).plan(frozenset(self.grounds.limits))
+            low, high = (middle, high) if other is None else (low, middle)
+            found = other or found
+        return high, found
+
+    def max_stages(self, others: frozenset[str]) -> Relaxation:
+        """Find the fewest stages that a plan has."""
+        have = self.instance.limits.max_stages
+        found = self.grounds.plan(others)
+        assert found is not None  # the caller knows that one exists
+        low, high = have, min(found.shape["pp"], MOST_STAGES)
+        while high - low > 1:
+            middle = (low + high) // 2
+            other = self._with("max_stages", middle).plan(frozenset(self.grounds.limits))
+            low, high = (middle, high) if other is None else (low, middle)
+            found = other or found
+        return Relaxation(
+            limit="max_stages", field="limits.max_stages", have=have, to=high, unit="stages",
+            text=f"{layout_of(found)} needs {high} stages, and {have} are allowed",
+            command=f"limits: {{max_stages: {high}}}", layout=layout_of(found),
+        )  # fmt: skip
+
+    def tp_within_node(self, others: frozenset[str]) -> Relaxation:
+        """Return a plan whose tensor-parallel groups leave the node."""
+        found = self.grounds.plan(others)
+        assert found is not None  # the caller knows that one exists
+        return Relaxation(
+            limit="tp_within_node", field="limits.tp_within_node", have=1, to=0, unit="",
+            text=f"without it {layout_of(found)} is a plan",
+            command="limits: {tp_within_node: false}", layout=layout_of(found),
+        )  # fmt: skip
+
+    def deadline(self, others: frozenset[str]) -> Relaxation:
+        """Find the shortest run."""
+        found = self.grounds.plan(others, "time")
+        assert found is not None  # the caller knows that one exists
+        have = self.instance.limits.deadline_s or 0.0
+        need = self._cost(found)[0]
+        step = found.decision.step
+        to = self._least_money("deadline_s", need, have, lambda i: i.longest_step >= step)
+        return Relaxation(
+            limit="deadline", field="limits.deadline", have=have, to=to, unit="seconds",
+            text=f"without it the best plan ({layout_of(found)}) takes {show_seconds(need)}, "
+            f"and {show_seconds(have)} are allowed",
+            command=f"--deadline {math.ceil(to)}s", layout=layout_of(found),
+        )  # fmt: skip
+
+    def budget(self, others: frozenset[str]) -> Relaxation:
+        """Find the cheapest run."""
+        found = self.grounds.plan(others, "cost")
+        assert found is not None  # the caller knows that one exists
+        have = self.instance.limits.budget_usd or 0.0
+        need = self._cost(found)[1]
+        ticks = found.decision.gpu_ticks
+        to = self._least_money("budget_usd", need, have, lambda i: i.most_gpu_ticks >= ticks)
+        return Relaxation(
+            limit="budget", field="limits.budget", have=have, to=to, unit="USD",
+            text=f"without it the best plan ({layout_of(found)}) costs {show_usd(need)}, "
+            f"and {show_usd(have)} are allowed",
+            command=f"--budget {math.ceil(to)}", layout=layout_of(found),
+        )  # fmt: skip
+
+    def _least_money(
+        self, field: str, need: float, have: float, enough: Callable[[Instance], bool]
+    ) -> float:
+        """Return the least whole percent above what is allowed that leaves room for a plan."""
+        percent = max(math.floor((need / have - 1) * PERCENT) - 1, 0)
+        while True:
+            to = have * (PERCENT + percent) / PERCENT
+            limits = self.instance.limits.model_copy(update={field: to})
+            if enough(replace(self.instance, limits=limits)):
+                return to
+            percent += 1
+
+    def gpus(self) -> Relaxation | None:
+        """Find the fewest nodes of this kind that hold a plan."""
+        found = fewest_gpus(self.instance, self.grounds.settings, self.grounds.clock)
+        if found is None:
+            return None
+        gpus, nodes, layout = found
+        have = self.instance.group.nodes
+        return Relaxation(
+            limit="gpus", field="cluster.nodes", have=have, to=nodes, unit="nodes",
+            text=f"{gpus} GPUs ({nodes} nodes) are the fewest of this kind that hold a plan "
+            f"within every limit: {layout}",
+            command=f"cluster: {{nodes: {nodes}}}", layout=layout,
+        )  # fmt: skip
+
+    def _cost(self, found: Found) -> tuple[float, float]:
+        step, held = found.decision.step * TICK_S, [(found.shape["held"], self.instance.group)]
+        cost = cost_of(self.instance, step, held)
+        return cost.wall_clock_s, cost.usd or 0.0
+
+    def _with(self, field: str, value: float) -> Grounds:
+        """Return the problem with another limit."""
+        limits = self.instance.limits.model_copy(update={field: value})
+        cost = self.instance.cost
+        instance = replace(self.instance, limits=limits, cost=cost)
+        return Grounds(instance, self.grounds.settings, self.grounds.clock)
+
+
+def _bubble(found: Found) -> float:
+    s = found.shape
+    idle = s["pp"] - 1
+    return idle / (s["vpp"] * s["microbatches"] + idle)
+
+
+def _share(
+    limit: str, field: str, have: float, percent: int, found: Found, what: str, flag: str
+) -> Relaxation:
+    return Relaxation(
+        limit=limit, field=field, have=have, to=percent / PERCENT, unit="share",
+        text=f"{layout_of(found)} is a plan at {percent} %: {what}; {have:.1%} are allowed",
+        command=f"{flag} {percent}%", layout=layout_of(found),
+    )  # fmt: skip
+
+
+_ONE_BY_ONE: dict[str, Callable[[Relaxer, frozenset[str]], Relaxation]] = {
+    "memory": Relaxer.memory,
+    "communication": Relaxer.communication,
+    "bubble": Relaxer.bubble,
+    "tp_within_node": Relaxer.tp_within_node,
+    "max_stages": Relaxer.max_stages,
+    "deadline": Relaxer.deadline,
+    "budget": Relaxer.budget,
+}

@@ -1,0 +1,73 @@
+"""``report``: the HTML page of a plan JSON or of a sweep's file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from topology.errors import InputError
+
+from ..job.job import Limits, PlanningProblem
+from ..layout_check import LayoutRequest, check
+from ..plan import Plan
+from ..report.html.plan_page import plan_page
+from ..report.html.sweep_page import sweep_page
+from ..report.layouts import layout_values
+from ..report.stored import read_problem_or_plan, read_result
+from ..search.search import solve
+from .store import open_store
+from .sweep import stored_sweep
+from .sweep_report import sweep_report
+
+_SQLITE = b"SQLite format 3\x00"
+LOOSE = Limits(mem_headroom=0.0, max_bubble=1.0, max_comm=10.0, tp_within_node=False)
+MOST_REJECTED = 24
+
+
+def html_of(path: str) -> str:
+    """Return the page of a plan JSON or of the last sweep of a file.
+
+    Raises
+    ------
+    InputError
+        Where the file is neither.
+    """
+    if is_store(path):
+        store = open_store(path, must_exist=True)
+        sweep = stored_sweep(store)
+        store.close()
+        title = f"Sweep of {Path(sweep.spec.path).name or 'a problem'}"
+        return sweep_page(title, sweep_report(sweep), sweep.rows, sweep.spec.columns)
+    result, problem = read_result(path), read_problem_or_plan(path, {}, {})
+    rejected = rejected_plans(problem) if result.plans else []
+    return plan_page(problem, result, rejected)
+
+
+def rejected_plans(problem: PlanningProblem) -> list[Plan]:
+    """Return plans that would be found without the limits, with the limits that each breaks."""
+    group = problem.cluster.groups[0]
+    if len(problem.cluster.groups) > 1 or problem.job.finetune is not None:
+        return []
+    loose = LOOSE.model_copy(update={"comm_metric": problem.limits.comm_metric})
+    relaxed = replace(problem, limits=loose)
+    found = solve(relaxed, top=MOST_REJECTED, explain=False)
+    broken = []
+    for plan in found.plans:
+        if plan.gpus > group.gpus:
+            continue
+        try:
+            judged = check(problem, LayoutRequest(**layout_values(plan)))
+        except InputError:  # a layout that only the search can state
+            continue
+        if any(not limit.ok for limit in judged.limits):
+            broken.append(judged)
+    return broken
+
+
+def is_store(path: str) -> bool:
+    """Whether a file is an SQLite database."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False  # the reader of plans says what is wrong

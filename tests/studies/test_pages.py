@@ -1,0 +1,146 @@
+"""Pages: whole, without network or script, safe against names, small."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import EXAMPLE, run
+
+FIGURES = ("plans by time and cost", "memory of a GPU by stage", "parts of a step",
+           "pipeline timeline")  # fmt: skip
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects elements, and raises where they do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.inside.append(data)
+
+
+def checked(text: str) -> Page:
+    """Hold a page against what every page must keep."""
+    page = Page(text)
+    assert len(text.encode()) <= 1_000_000
+    scripts = [attrs for tag, attrs in page.tags if tag == "script"]
+    assert [s.get("type") for s in scripts] == ["application/json"]
+    for _, attrs in page.tags:
+        assert not any(name.startswith("on") for name in attrs)
+        for name in ("src", "href", "action", "data"):
+            assert (attrs.get(name) or "data:").startswith("data:")
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    return page
+
+
+@pytest.fixture(scope="module")
+def seventy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "plan.json"
+    assert run("solve", EXAMPLE, "--pareto", "-o", str(path)).exit_code == 0
+    return str(path)
+
+
+def test_the_page_of_70b_on_64_gpus(seventy: str, tmp_path: Path) -> None:
+    target = tmp_path / "r.html"
+    assert run("report", seventy, "--html", str(target)).exit_code == 0
+    text = target.read_text()
+    page = checked(text)
+    drawn = {attrs.get("aria-label") for tag, attrs in page.tags if tag == "svg"}
+    assert drawn == set(FIGURES)
+    data = json.loads("".join(page.inside))
+    assert data == json.loads(Path(seventy).read_text())
+    for word in ("over a limit", "skypilot", "Taken, not given", "Solver", "recommended"):
+        assert word in text
+    picture = next(attrs["src"] or "" for tag, attrs in page.tags if tag == "img")
+    assert "NVLink" in base64.b64decode(picture.partition(",")[2]).decode()
+    again = run("report", seventy)
+    assert again.stdout == text
+
+
+def test_rejected_plans_say_which_limit_they_break(seventy: str) -> None:
+    text = run("report", seventy).stdout
+    titles = re.findall(r"<g><title>([^<]*)</title><path class=\"bad\"", text)
+    assert titles
+    assert all(re.search(r"(memory|communication|bubble): ", title) for title in titles)
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    name = "</script><script>alert(1)</script>\"'&" + "x" * 10_000
+    plan = tmp_path / "plan.json"
+    small = ("--model=llama3-8b", "--cluster=1x8xH100", "--seq-len=4096", "--global-batch=64seq")
+    assert run("solve", *small, "--tokens=1B", "--price=2", "-o", str(plan)).exit_code == 0
+    data = json.loads(plan.read_text())
+    data["problem"]["model"]["name"] = name
+    data["problem"]["cluster"]["name"] = "<script>'\""
+    data["plans"][0]["recompute"] = "<b>" + "y" * 10_000
+    plan.write_text(json.dumps(data))
+    result = run("report", str(plan))
+    assert result.exit_code == 0, result.stderr
+    page = checked(result.stdout)
+    assert "<script>alert" not in result.stdout
+    assert json.loads("".join(page.inside))["problem"]["model"]["name"] == name
+
+
+def test_the_page_of_a_sweep(tmp_path: Path) -> None:
+    base = tmp_path / "base.yaml"
+    base.write_text(
+        "model: llama3-8b\ncluster: {gpu: h100, nodes: 1, price: 2}\n"
+        "training: {seq_len: 4096, global_batch: 64seq, tokens: 1B}\n"
+        "scenarios: {'<script>': {training.seq_len: 2048}, plain: {training.seq_len: 4096}}\n"
+        "sweep: {cluster.nodes: [1, 2, 4], model: [llama2-7b, llama3-70b]}\n"
+    )
+    store = str(tmp_path / "s.sqlite")
+    assert run("sweep", str(base), "-o", store, "--engine=serial").exit_code == 0
+    result = run("report", store)
+    page = checked(result.stdout)
+    drawn = [attrs.get("aria-label") for tag, attrs in page.tags if tag == "svg"]
+    assert drawn == ["cost, USD over cluster.nodes and model", "cost, USD along cluster.nodes"]
+    assert 'class="bad"' in result.stdout  # 70B does not fit one node
+    assert len(json.loads("".join(page.inside))["points"]) == 12
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    wrong = tmp_path / "plan.json"
+    wrong.write_text('{"schema": "shardplan.plan/1", "plans": 3}')
+    result = run("report", str(wrong))
+    assert result.exit_code == 2
+    assert "is damaged" in result.stderr
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_plots(seventy: str, tmp_path: Path, form: str) -> None:
+    pytest.importorskip("matplotlib")
+    files = [tmp_path / f"{n}.{form}" for n in range(2)]
+    for file in files:
+        assert run("report", seventy, "--plot", str(file)).exit_code == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
