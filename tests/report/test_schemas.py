@@ -11,7 +11,7 @@ import yaml
 
 from solver.job.read import example_path, parse_problem
 from solver.report.schemas import plan_schema, problem_schema
-from tests.cli.running import SMALL, run
+from tests.cli.running import ROOT, SMALL, run
 from topology.errors import InputError
 
 BASE = {
