@@ -22,9 +22,9 @@ from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages
 from ..cost.ticks import TICK_S, FloatArray, IntArray
 from ..degrees import BoolArray, divisors
 from .instance import LONGEST_STEP, Instance
+from .pipelines import MOST_STAGES, Pipeline
 from .ranking import USD_UNITS
 from .space import chosen, micro_batches
-from .stagewise import MOST_STAGES, Pipeline
 from .uneven import Candidate, valid_columns
 
 MOST_GROUPS = 3

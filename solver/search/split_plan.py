@@ -7,8 +7,9 @@ from ..cost.itemise import itemise
 from ..plan import Block, LimitCheck, Plan
 from .assemble import DisagreementError, batch_of, cost_of, layout_of, options_of, second_opinion
 from .instance import Instance
+from .pipelines import Pipeline, even_layers
 from .placing import place
-from .stagewise import Pipeline, Split, even_layers
+from .stagewise import Split
 
 
 def split_plan(split: Split, rank: int, strict: bool = True) -> Plan:

@@ -11,8 +11,9 @@ from .best_first import Clock, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
 from .instance import Instance
+from .pipelines import MOST_STAGES, Pipeline
 from .pricing import NEVER
-from .stagewise import MOST_STAGES, Pipeline, Split
+from .stagewise import Split
 from .uneven import Best, Candidate, best_of, candidates_of
 
 

@@ -14,8 +14,9 @@ from ..cost.stage_options import StageOptions
 from ..cost.stages import layers_by_rule
 from ..plan import Plan
 from .instance import LONGEST_STEP, Instance
+from .pipelines import Pipeline, even_layers
 from .split_plan import split_plan
-from .stagewise import Pipeline, evaluate_split, even_layers, options_of
+from .stagewise import evaluate_split, options_of
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from ..cost.shard_columns import shardings
 from .best_first import Clock, Tally
 from .cpsat.factory import SolverSettings
 from .instance import LONGEST_STEP, Instance
+from .pipelines import MOST_STAGES, Pipeline
 from .pricing import BLOCK
-from .stagewise import MOST_STAGES, Pipeline, Split, best_split
+from .stagewise import Split, best_split
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from solver.cost.ticks import TICK_S
 from solver.job.job import Job, Limits, Objective, PlanningProblem, Search
 from solver.job.transformer import Transformer
 from solver.plan import Plan
+from solver.search.pipelines import Pipeline
 from solver.search.search import solve
-from solver.search.stagewise import Pipeline
 from solver.search.uneven import valid_columns
 from topology import ClusterSpec
 

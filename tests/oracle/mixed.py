@@ -16,8 +16,9 @@ from solver.cost.ticks import GRAINS
 from solver.job.job import PlanningProblem
 from solver.search.instance import Instance
 from solver.search.mixed_space import pipeline_across
+from solver.search.pipelines import Pipeline
 from solver.search.search import instance_of
-from solver.search.stagewise import Pipeline, options_of
+from solver.search.stagewise import options_of
 
 Point = tuple[int, int, int]
 """Ticks of a step, millionths of USD an hour times ticks, GPUs."""

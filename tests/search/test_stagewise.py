@@ -14,8 +14,9 @@ from solver.job.job import Limits, Search
 from solver.job.transformer import Transformer
 from solver.plan import Plan
 from solver.search.cpsat.factory import SolverSettings
+from solver.search.pipelines import Pipeline
 from solver.search.search import instance_of
-from solver.search.stagewise import Pipeline, best_split
+from solver.search.stagewise import best_split
 from tests.oracle.mixed import least_step
 from tests.search.helpers import problem
 from topology.errors import InputError
