@@ -139,15 +139,15 @@ def _choice(study: Study, job: int, pool: int, point: Point, problem: PlanningPr
 
 def _front(asked: Portfolio, settings: SolverSettings) -> list[tuple[int, int]]:
     """Return cost against makespan, from the cheapest to the fastest, evenly spaced between."""
-    cheap = solve_portfolio(replace(asked, aim="cost"), settings)
-    fast = solve_portfolio(replace(asked, aim="makespan"), settings)
+    cheap = solve_portfolio(replace(asked, aim="cost"), settings, unique=False)
+    fast = solve_portfolio(replace(asked, aim="makespan"), settings, unique=False)
     if isinstance(cheap, NoSchedule) or isinstance(fast, NoSchedule):
         return []
     span = cheap.makespan - fast.makespan
     ends = {fast.makespan + span * n // (FRONT_POINTS - 1) for n in range(1, FRONT_POINTS - 1)}
     points = {(cheap.cents, cheap.makespan), (fast.cents, fast.makespan)}
     for end in sorted(ends - {cheap.makespan, fast.makespan}):
-        one = solve_portfolio(replace(asked, aim="cost", last_hour=end), settings)
+        one = solve_portfolio(replace(asked, aim="cost", last_hour=end), settings, unique=False)
         if isinstance(one, Schedule):
             points.add((one.cents, one.makespan))
     kept = [p for p in points if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points)]
@@ -164,12 +164,13 @@ def _binding(asked: Portfolio, best: Schedule, study: Study, settings: SolverSet
     for name, twin in lifted.items():
         if twin == asked:
             continue
-        other = solve_portfolio(twin, settings)
+        other = solve_portfolio(twin, settings, unique=False)
         if isinstance(other, Schedule):
             saved, sooner = best.cents - other.cents, best.makespan - other.makespan
             if (saved if asked.aim == "cost" else sooner) > 0:
-                found.append(f"{name}: without it {saved / CENTS:,.2f} USD less, "
-                             f"{sooner:+,} hours sooner")  # fmt: skip
+                money = f"{abs(saved) / CENTS:,.2f} USD {'less' if saved >= 0 else 'more'}"
+                hours = f"{abs(sooner):,} hours {'sooner' if sooner >= 0 else 'later'}"
+                found.append(f"{name}: without it {money}, {hours}")
     for number, (offer, pool) in enumerate(zip(study.spec.offers, asked.pools, strict=True)):
         if _peak(asked, best, number) == pool.nodes:
             found.append(f"{offer.name}: all {pool.nodes} nodes are taken at some time")
