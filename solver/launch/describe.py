@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
+
+import numpy as np
 
 from topology.errors import Problem
 
+from ..cost.goodput import Goodput, checkpoint_bytes
 from ..cost.stages import layers_by_rule
 from ..job.job import PlanningProblem
+from ..job.reliability import Reliability
 from ..job.schema import GRAD_BYTES
 from ..layout_check import LayoutRequest
 from ..plan import Plan
@@ -89,17 +94,26 @@ def _recomputed(plan: Plan, layers: tuple[int, ...]) -> tuple[str, tuple[int, ..
 
 
 def run_of(problem: PlanningProblem, plan: Plan) -> Run:
-    """Describe machine and length of a plan's run."""
-    group, recipe = problem.cluster.group, problem.job.recipe
-    kept = recipe.weight_bytes + recipe.optimizer_bytes()
+    """Describe machine and length of a plan's run.
+
+    Failures and checkpoints are those of the problem, else the usual ones: a run meets them
+    whether its plan counted them or not.
+    """
+    group, nodes = problem.cluster.group, np.array([plan.nodes])
+    reliability = problem.reliability or Reliability()
+    size = reliability.checkpoint_bytes or checkpoint_bytes(problem.job)
+    goodput = Goodput(reliability, size)
+    counted = 1.0 if plan.cost.goodput is not None else float(goodput.share(nodes)[0])
+    interval = float(goodput.interval_s(nodes)[0])
     return Run(
         nodes=plan.nodes,
         gpus_per_node=min(group.gpus_per_node, plan.gpus),
         gpu=group.gpu.id,
         framework=problem.framework,
         step_s=plan.estimate.time.step_s,
-        wall_clock_s=None if plan.cost.steps is None else plan.cost.wall_clock_s,
-        checkpoint_bytes=problem.job.transformer.parameters().total * kept,
+        wall_clock_s=None if plan.cost.steps is None else plan.cost.wall_clock_s / counted,
+        write_s=float(goodput.write_s(nodes)[0]),
+        interval_s=interval if isfinite(interval) else None,
     )
 
 

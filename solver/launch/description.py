@@ -150,9 +150,10 @@ class Run(BaseModel):
     framework
         Whose trainer is started.
     step_s, wall_clock_s
-        Predicted time of a step, and of the run where it has a length.
-    checkpoint_bytes
-        Weights, master copy and moments of the whole model.
+        Predicted time of a step, and of the run where it has a length, checkpoints and failures
+        in it.
+    write_s, interval_s
+        Time to write a checkpoint, and the training time between two; None where nothing fails.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -163,4 +164,5 @@ class Run(BaseModel):
     framework: Literal["megatron", "fsdp"]
     step_s: float
     wall_clock_s: float | None
-    checkpoint_bytes: float
+    write_s: float
+    interval_s: float | None

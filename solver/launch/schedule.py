@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil
 
 from topology.errors import InputError, Problem
 
 from .description import Run
-from .tables import table
 from .targets.base import Wanted
 
 DAY_S = 86_400
 MARGIN = 0.20
 """Added to a prediction: start, data and evaluation, and twice the error of a step, which
 docs/accuracy.md gives by profile."""
+LONGEST_INTERVAL_S = float(DAY_S)
+"""Between checkpoints where nothing is said to fail: jobs end for other reasons too."""
 SPARE_S = 300
 """Left at the end of a job that another one continues, beside its last step and checkpoint: start
 of the container, of the processes and of the data."""
@@ -45,37 +46,21 @@ class Times:
     leave_s: int
 
 
-def checkpoint_seconds(run: Run) -> float:
-    """Return how long a checkpoint takes to write, all nodes at once."""
-    rate = table("reliability")["checkpoint_bytes_per_s_and_node"]["value"]
-    return run.checkpoint_bytes / (float(rate) * run.nodes)
-
-
-def optimal_interval_s(run: Run) -> float:
-    """Return the interval that loses least: sqrt(2 · time between failures · time to save).
-
-    Young 1974, "A first order approximation to the optimum checkpoint interval" (CACM 17.9).
-    """
-    failures_a_day = float(table("reliability")["failures_per_node_day"]["value"]) * run.nodes
-    return sqrt(2 * DAY_S / failures_a_day * checkpoint_seconds(run))
-
-
 def times(run: Run, wanted: Wanted) -> Times:
-    """Return the limits of a run: the prediction, its checkpoints, and a margin.
+    """Return the limits of a run: the prediction and a margin, and how often it saves.
 
     Raises
     ------
     InputError
         SP113 where neither the plan nor the user says how long the run is.
     """
-    every = wanted.save_every_s or optimal_interval_s(run)
+    every = wanted.save_every_s or run.interval_s or LONGEST_INTERVAL_S
     steps = max(int(every / run.step_s), 1)
     margin = MARGIN if wanted.margin is None else wanted.margin
     if wanted.time_s is not None:
         whole = wanted.time_s
     elif run.wall_clock_s is not None:
-        saving = checkpoint_seconds(run) / (steps * run.step_s)
-        whole = run.wall_clock_s * (1 + saving) * (1 + margin)
+        whole = run.wall_clock_s * (1 + margin)
     else:
         hint = "Solve with --tokens, or give --time."
         message = "the plan has no length: its problem names no tokens."
@@ -85,7 +70,7 @@ def times(run: Run, wanted: Wanted) -> Times:
     useful = max(longest - every, longest / 2)
     jobs = 1 if whole <= longest else ceil(whole / useful)
     limit = ceil(min(whole, longest))
-    leave = limit - SPARE_S - 2 * run.step_s - checkpoint_seconds(run)
+    leave = limit - SPARE_S - 2 * run.step_s - run.write_s
     return Times(limit, jobs, steps, steps * run.step_s, max(int(leave), 1))
 
 

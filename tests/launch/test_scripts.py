@@ -13,10 +13,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solver.job.reliability import Reliability
+from solver.launch.describe import run_of
 from solver.launch.description import Run
 from solver.launch.errors import LaunchError
 from solver.launch.export import export
-from solver.launch.schedule import DAY_S, clock, optimal_interval_s, times
+from solver.launch.schedule import DAY_S, clock, times
 from solver.launch.targets.base import Wanted
 from solver.launch.targets.shell import job_name
 from solver.layout_check import LayoutRequest, check
@@ -24,8 +26,11 @@ from topology import InputError
 
 from .plans import problem_of
 
-MEGATRON = ("megatron", {"tp": 8, "pp": 4, "vpp": 5, "dp": 2, "zero": 1})
-FSDP = ("fsdp", {"dp": 64, "zero": 3, "recompute": "full"})
+MEGATRON: tuple[str, dict[str, Any]] = (
+    "megatron",
+    {"tp": 8, "pp": 4, "vpp": 5, "dp": 2, "zero": 1},
+)
+FSDP: tuple[str, dict[str, Any]] = ("fsdp", {"dp": 64, "zero": 3, "recompute": "full"})
 HOSTILE = 'a b\'; rm -rf "$HOME" `id` $(id) \\ #'
 
 
@@ -113,25 +118,45 @@ def test_a_name_is_one_word_in_one_line_or_refused(name: str) -> None:
 def run(**changes: Any) -> Run:
     values: dict[str, Any] = {
         "nodes": 8, "gpus_per_node": 8, "gpu": "h100-80gb-sxm", "framework": "megatron",
-        "step_s": 10.0, "wall_clock_s": 1e6, "checkpoint_bytes": 1e12,
+        "step_s": 10.0, "wall_clock_s": 1e6, "write_s": 104.0, "interval_s": 24_000.0,
     }  # fmt: skip
     return Run(**{**values, **changes})
 
 
 def test_the_interval_is_youngs() -> None:
-    """8 nodes at 3.79 failures per 1,000 node-days: 32.98 days between them; 104 s to save."""
-    between, saving = DAY_S / (0.00379 * 8), 1e12 / (1.2e9 * 8)
-    assert optimal_interval_s(run()) == pytest.approx((2 * between * saving) ** 0.5)
-    assert times(run(), Wanted()).save_steps == int(optimal_interval_s(run()) / 10)
+    """8 nodes at 3.79 failures per 1,000 node-days and 10 minutes to be back; 14 bytes a weight."""
+    problem = problem_of("llama3-70b", 8, "megatron")
+    found = run_of(problem, check(problem, LayoutRequest(**MEGATRON[1])))
+    saving = 14 * problem.job.transformer.parameters().total / (1.2e9 * 8)
+    assert found.write_s == pytest.approx(saving)
+    between = DAY_S / (0.00379 * 8) + 600
+    assert found.interval_s == pytest.approx((2 * between * saving) ** 0.5)
+
+
+def test_failures_are_counted_once() -> None:
+    problem = problem_of("llama3-70b", 8, "megatron")
+    given = replace(problem, reliability=Reliability())
+    plain, counted = (
+        run_of(p, check(p, LayoutRequest(**MEGATRON[1]))).wall_clock_s for p in (problem, given)
+    )
+    assert plain == pytest.approx(counted, rel=1e-5)
+    step = check(problem, LayoutRequest(**MEGATRON[1])).cost.wall_clock_s
+    assert plain is not None
+    assert 1.001 < plain / step < 1.1
+    never = replace(problem, reliability=Reliability(failures=0.0))
+    assert run_of(never, check(never, LayoutRequest(**MEGATRON[1]))).interval_s is None
+
+
+def test_checkpoints_come_every_so_many_steps() -> None:
+    assert times(run(), Wanted()).save_steps == 2400
     assert times(run(), Wanted(save_every_s=60.0)).save_steps == 6
     assert times(run(), Wanted(save_every_s=1.0)).save_steps == 1
+    assert times(run(interval_s=None), Wanted()).save_steps == 8640  # once a day
 
 
-def test_the_time_limit_is_the_prediction_with_checkpoints_and_a_margin() -> None:
+def test_the_time_limit_is_the_prediction_and_a_margin() -> None:
     found = times(run(), Wanted(margin=0.5))
-    saving = 1e12 / (1.2e9 * 8) / found.save_every_s
-    assert found.limit_s == pytest.approx(1e6 * 1.5 * (1 + saving), abs=1)
-    assert found.jobs == 1
+    assert (found.limit_s, found.jobs) == (1_500_000, 1)
     assert times(run(), Wanted(time_s=3600.0)).limit_s == 3600
 
 

@@ -252,5 +252,5 @@ def test_torchtitan_spreads_as_its_own_example_does() -> None:
 def test_data_files_are_in_the_wheel() -> None:
     folder = Path(__file__).parents[2] / "solver" / "launch" / "data"
     assert {path.stem for path in folder.iterdir()} == {
-        "accelerate", "deepspeed", "megatron", "reliability", "torchtitan",
+        "accelerate", "deepspeed", "megatron", "torchtitan",
     }  # fmt: skip
