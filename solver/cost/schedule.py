@@ -52,8 +52,8 @@ def pipeline_grains(
     A pipeline takes m · slowest + (sum - slowest) / v = (m - 1/v) · slowest + sum / v, where the
     sum runs over all stages: the pace of the slowest class plus each class's share of the fill.
     An event simulation of 1F1B takes no longer where stages differ by a factor of 4 at most and
-    backward takes 1.5 to 3.5 times forward (tests/cost/test_simulate.py). Arrays broadcast; classes lie on the axis that
-    ``count`` has.
+    backward takes 1.5 to 3.5 times forward (tests/cost/test_simulate.py). Arrays broadcast; classes
+    lie on the axis that ``count`` has.
     """
     pace = (microbatches - 1 / vpp) * stage_s
     share = count * stage_s / vpp
