@@ -41,7 +41,7 @@ def test_valid_problems(part: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [example_path(), *sorted((ROOT / "examples").glob("*.yaml"))], ids=str
+    "path", [example_path(), *sorted((ROOT / "examples").glob("[!c]*.yaml"))], ids=str
 )
 def test_examples(path: Any) -> None:
     jsonschema.validate(yaml.safe_load(path.read_text()), problem_schema())
