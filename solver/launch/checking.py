@@ -19,13 +19,8 @@ from ..job.transformer import Transformer
 from .description import Launch
 from .errors import NOT_UNDERSTOOD, LaunchError
 
-CLIENTS = {
-    "megatron": "megatron",
-    "torchtitan": "torchtitan",
-    "deepspeed": "deepspeed",
-    "accelerate": "accelerate",
-}
-"""Targets whose parser can be run, and the package that it is in."""
+CLIENTS = ("megatron", "torchtitan", "deepspeed", "accelerate")
+"""Targets whose parser can be run; the package that it is in has the same name."""
 PYTHON = "SHARDPLAN_CLIENTS"
 """Environment variable: the Python that has the frameworks; unset for this one."""
 LONGEST_S = 600
@@ -40,9 +35,7 @@ def python() -> str:
 @cache
 def installed(target: str, interpreter: str) -> bool:
     """Whether a target's framework can be imported there."""
-    if target not in CLIENTS:
-        return False
-    find = f"import importlib.util as u, sys; sys.exit(u.find_spec({CLIENTS[target]!r}) is None)"
+    find = f"import importlib.util as u, sys; sys.exit(u.find_spec({target!r}) is None)"
     try:
         done = subprocess.run([interpreter, "-c", find], capture_output=True, check=False)
     except OSError:
@@ -65,20 +58,28 @@ def client_faults(
         SP161 where the framework is not installed, or its parser does not run.
     """
     with_it = interpreter or python()
+    if target not in CLIENTS:
+        message = f"there is no parser of {target} to run."
+        hint = f"There is one of {', '.join(CLIENTS)}."
+        raise InputError(Problem("--check", 0, 0, "", NOT_UNDERSTOOD, message, hint))
     if not installed(target, with_it):
-        message = f"{CLIENTS.get(target, f'a parser of {target}')} is not installed."
+        message = f"{target} is not installed."
         hint = f"Install shardplan[clients], or name a Python that has it in {PYTHON}."
         raise InputError(Problem("--check", 0, 0, "", NOT_UNDERSTOOD, message, hint))
     script = Path(__file__).parent / "clients" / f"{target}.py"
     # -P: the script's own folder must not stand for the package of the same name.
-    done = subprocess.run(
-        [with_it, "-P", str(script)],
-        input=json.dumps(list(entries)),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [with_it, "-P", str(script)],
+            input=json.dumps(list(entries)),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        message = f"the parser of {target} takes longer than {LONGEST_S} s."
+        raise InputError(Problem("--check", 0, 0, "", NOT_UNDERSTOOD, message)) from None
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
         last = (done.stderr.splitlines() or ["no output"])[-1][:200]
@@ -108,7 +109,7 @@ def check(problem: PlanningProblem, launch: Launch, target: str, text: str) -> s
         raise LaunchError(
             *(Problem(where, 0, 0, "", NOT_UNDERSTOOD, f"refused: {fault}.") for fault in found)
         )
-    return f"{CLIENTS[target]}'s own parser takes it"
+    return f"{target}'s own parser takes it"
 
 
 def entry(problem: PlanningProblem, launch: Launch, text: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ..job.job import PlanningProblem
 from ..layout_check import LayoutRequest
@@ -22,6 +23,14 @@ READERS: dict[str, Callable[[Text, PlanningProblem], Reading]] = {
     "deepspeed": deepspeed.read,
     "accelerate": accelerate.read,
 }
+
+FRAMEWORK: dict[str, Literal["megatron", "fsdp"]] = {
+    "megatron": "megatron",
+    "torchtitan": "fsdp",
+    "deepspeed": "fsdp",
+    "accelerate": "fsdp",
+}
+"""Whose profile estimates it, unless the problem names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ def import_launch(problem: PlanningProblem, source: str, config: str) -> Importe
     text = given_text(config)
     reading = READERS[source](text, problem)
     launch = launch_of(problem, reading, text)
-    asked = problem_of(problem, launch)
+    asked = dataclasses.replace(problem_of(problem, launch), framework=FRAMEWORK[source])
     return Imported(source, asked, request_of(launch, asked), launch, reading.notes)
 
 

@@ -15,8 +15,9 @@ DAY_S = 86_400
 MARGIN = 0.20
 """Added to a prediction: start, data and evaluation, and twice the error of a step, which
 docs/accuracy.md gives by profile."""
-GRACE_S = 120
-"""Between the signal that a job ends and its end: time to write a checkpoint."""
+SPARE_S = 300
+"""Left at the end of a job that another one continues, beside its last step and checkpoint: start
+of the container, of the processes and of the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,15 @@ class Times:
         Optimizer steps between checkpoints.
     save_every_s
         The same in seconds.
+    leave_s
+        When a job has to end by itself, its checkpoint written, for the next one to go on.
     """
 
     limit_s: int
     jobs: int
     save_steps: int
     save_every_s: float
+    leave_s: int
 
 
 def checkpoint_seconds(run: Run) -> float:
@@ -80,7 +84,9 @@ def times(run: Run, wanted: Wanted) -> Times:
     # Every job after the first starts from a checkpoint that is up to one interval old.
     useful = max(longest - every, longest / 2)
     jobs = 1 if whole <= longest else ceil(whole / useful)
-    return Times(ceil(min(whole, longest)), jobs, steps, steps * run.step_s)
+    limit = ceil(min(whole, longest))
+    leave = limit - SPARE_S - 2 * run.step_s - checkpoint_seconds(run)
+    return Times(limit, jobs, steps, steps * run.step_s, max(int(leave), 1))
 
 
 def clock(seconds: int) -> str:

@@ -38,8 +38,9 @@ class Step:
     vpp, microbatches
         Virtual stages and micro-batches that were simulated.
     closed_form_s
-        (m - 1/v) · slowest + sum / v, and the longest drain: never less than the simulation of
-        1F1B, nor of interleaving where backward over forward is the same on every stage.
+        (m - 1/v) · slowest + sum / v, and the longest drain. No less than the simulation for
+        stages as transformers have them (docs/launch.md has the range); where some stages hardly
+        forward and others hardly backward, it can be.
     """
 
     timeline: Timeline

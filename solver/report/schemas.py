@@ -25,6 +25,8 @@ def problem_schema() -> dict[str, Any]:
     schema = _untitled(ProblemSpec, "validation")
     # Just the word is short for what is minimised.
     schema["properties"]["objective"]["anyOf"].append({"enum": ["time", "cost"]})
+    # True takes every default of the section.
+    schema["properties"]["reliability"]["anyOf"].append({"type": "boolean"})
     return {"$schema": _DRAFT, "title": "shardplan problem", **schema}
 
 

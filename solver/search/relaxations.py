@@ -147,7 +147,7 @@ class Relaxer:
         assert found is not None  # the caller knows that one exists
         have = self.instance.limits.deadline_s or 0.0
         need = self._cost(found)[0]
-        step = found.decision.step
+        step = found.decision.charged
         to = self._least_money("deadline_s", need, have, lambda i: i.longest_step >= step)
         return Relaxation(
             limit="deadline", field="limits.deadline", have=have, to=to, unit="seconds",

@@ -68,6 +68,9 @@ def test_a_parser_that_is_not_there_is_named(plan: str, monkeypatch: pytest.Monk
     assert result.exit_code == 2
     assert "megatron is not installed" in result.stderr
     assert "SHARDPLAN_CLIENTS" in result.stderr
+    other = run("export", plan, "--to", "slurm", "--check")
+    assert other.exit_code == 2
+    assert "no parser of slurm" in other.stderr
 
 
 def test_a_step_is_drawn(plan: str, tmp_path: Path) -> None:

@@ -141,3 +141,17 @@ def test_a_file_that_is_not_there_and_one_that_is_no_configuration(tmp_path: Pat
     layout = "--micro-batch-size 1 --pipeline-model-parallel-layout 'E(((t*9999)*9999)*9999L'"
     with pytest.raises(InputError, match="is no layout"):
         read("megatron", layout)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "framework"),
+    [
+        ("megatron", MEGATRON, "megatron"),
+        ("torchtitan", TORCHTITAN, "fsdp"),
+        ("deepspeed", json.dumps(DEEPSPEED), "fsdp"),
+        ("accelerate", json.dumps(ACCELERATE), "fsdp"),
+    ],
+)
+def test_times_are_those_of_the_framework(source: str, text: str, framework: str) -> None:
+    for asked in ("megatron", "fsdp"):
+        assert read(source, text, framework=asked).problem.framework == framework

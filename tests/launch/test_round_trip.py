@@ -58,7 +58,8 @@ def test_the_plans_are_of_many_kinds() -> None:
 
 
 def test_the_estimate_of_a_plan_that_was_read_back_is_the_same() -> None:
-    for drawn in plans("megatron", PLANS, seed=1)[:3]:
+    drawn_for_it = [d for d in plans("megatron", PLANS, seed=1) if d.run.framework == "megatron"]
+    for drawn in drawn_for_it[:3]:
         text = TARGETS["megatron"].write(drawn.launch, drawn.run, Wanted()).text
         read = import_launch(drawn.problem, "megatron", text)
         again = check(read.problem, read.request)

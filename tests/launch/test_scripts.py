@@ -142,6 +142,10 @@ def test_a_long_run_is_cut_into_jobs_that_reach_its_end() -> None:
     text = written("slurm", longest_s=24 * 3600.0)
     assert "#SBATCH --array=1-" in text
     assert "#SBATCH --time=1-00:00:00" in text
+    # Megatron-LM saves and ends by itself before the queue ends it.
+    minutes = int(text.partition("--exit-duration-in-mins ")[2].split()[0])
+    assert 24 * 60 - 10 < minutes < 24 * 60 - 5
+    assert "--exit-duration-in-mins" not in written("slurm")
 
 
 def test_a_run_without_a_length_asks_for_a_time() -> None:

@@ -156,7 +156,7 @@ def read_options(
         if not word.startswith("--") or word == "--":
             if current is not None:
                 values[current] = (*values[current], word)
-            elif not passed or current is None:
+            else:
                 words.append(word)
             continue
         name, equals, value = word.partition("=")

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from topology.hardware import find_gpu
 
 from ..description import Launch, Run
+from ..schedule import Times
 from .base import Wanted, Words
 from .megatron import MEGATRON, STRATEGY
 from .torchtitan import TORCHTITAN
 
+MINUTE_S = 60
 PORT = 29500
 """Default of torchrun's ``--master-port``."""
 NEEDS_NO_QUEUE = "fp4"
@@ -35,6 +37,8 @@ class Command:
         Name of the variable with the user's own arguments, and what belongs there.
     save
         Options that save every so many steps; ``{}`` stands for the number.
+    leave
+        Options that save and end after so many minutes; empty where there are none.
     """
 
     program: Words
@@ -42,10 +46,17 @@ class Command:
     variables: tuple[tuple[str, str], ...]
     rest: tuple[str, str]
     save: tuple[Words, ...]
+    leave: tuple[Words, ...] = ()
 
-    def saving(self, steps: int) -> tuple[Words, ...]:
-        """Return the options that save every ``steps`` steps."""
-        return tuple(tuple(word.format(steps) for word in option) for option in self.save)
+    def saving(self, limits: Times) -> tuple[Words, ...]:
+        """Return the options that save, and those that end a job before its time."""
+        filled = [(self.save, limits.save_steps)]
+        filled += [(self.leave, max(limits.leave_s // MINUTE_S, 1))] if limits.jobs > 1 else []
+        return tuple(
+            tuple(word.format(number) for word in option)
+            for options, number in filled
+            for option in options
+        )
 
 
 def command(launch: Launch, run: Run, wanted: Wanted) -> Command:
@@ -64,6 +75,7 @@ def command(launch: Launch, run: Run, wanted: Wanted) -> Command:
             _megatron_variables(launch, run),
             ("MODEL_ARGS", "model, data and logging arguments of pretrain_gpt.py"),
             (("--save-interval", "{}"),),
+            (("--exit-duration-in-mins", "{}"),),
         )
     words = TORCHTITAN.write(launch, run, Wanted()).words
     program = (wanted.script,) if wanted.script else ("-m", "torchtitan.train")

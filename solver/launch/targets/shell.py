@@ -9,7 +9,7 @@ from topology.errors import InputError, Problem
 from topology.units import show_seconds, shown
 
 from ..description import Launch, Run
-from ..schedule import GRACE_S, Times, clock, times
+from ..schedule import Times, clock, times
 from .base import Exported, Target, Wanted, Words, continued
 from .command import PORT, Command, command, ordered
 
@@ -44,7 +44,7 @@ def torchrun(launch: Launch, run: Run, wanted: Wanted) -> Exported:
 def slurm(launch: Launch, run: Run, wanted: Wanted) -> Exported:
     """Write a batch script: nodes, time, checkpoints, one torchrun a node in rank order."""
     found, limits = command(launch, run, wanted), times(run, wanted)
-    arguments = ordered(found, found.saving(limits.save_steps))
+    arguments = ordered(found, found.saving(limits))
     start = (
         "srun --kill-on-bad-exit=1 --ntasks-per-node=1 bash -c "
         """'exec torchrun --node-rank "$SLURM_NODEID" "$@"' torchrun"""
@@ -68,7 +68,9 @@ def slurm(launch: Launch, run: Run, wanted: Wanted) -> Exported:
     notes = (
         f"{found.rest[0]}: {found.rest[1]}",
         "nodes under one leaf after the other: shardplan topology ranks --to slurm",
-    )
+        *(("each job goes on where the last one saved: name one folder to save to and load from",)
+          if limits.jobs > 1 else ()),
+    )  # fmt: skip
     return Exported(text, "job.sbatch", notes)
 
 
@@ -82,7 +84,6 @@ def _directives(run: Run, wanted: Wanted, limits: Times) -> list[str]:
         "--exclusive",
         f"--time={clock(limits.limit_s)}",
         "--requeue",
-        f"--signal=TERM@{GRACE_S}",
         *chain,
     ]
 

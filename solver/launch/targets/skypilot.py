@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -35,10 +36,11 @@ ACCELERATORS = {
 def write(launch: Launch, run: Run, wanted: Wanted) -> Exported:
     """Write the task."""
     found = command(launch, run, wanted)
-    limits = times(run, wanted) if wanted.time_s or run.wall_clock_s else None
+    # A task has no time limit, and so no chain of tasks: its length only sets the checkpoints.
+    limits = times(run, replace(wanted, longest_s=None)) if run.wall_clock_s else None
     arguments = found.arguments
     if limits is not None:
-        arguments = ordered(found, found.saving(limits.save_steps))
+        arguments = ordered(found, found.saving(limits))
     data: dict[str, Any] = {
         "name": _name(wanted.name),
         "num_nodes": run.nodes,

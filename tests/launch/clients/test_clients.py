@@ -31,7 +31,7 @@ SILENT = 2
 def interpreter(target: str) -> str:
     python = os.environ.get(PYTHON, "")
     if not python or not installed(target, python):
-        pytest.skip(f"no {CLIENTS[target]} ({PYTHON})")
+        pytest.skip(f"no {target} ({PYTHON})")
     return python
 
 
