@@ -615,25 +615,33 @@ REPORT_FLAGS = (
     click.Argument(["result"], metavar="PLAN.json|SWEEP.sqlite"),
     click.Option(["--html"], metavar="FILE", help="Write a self-contained page; else to stdout."),
     click.Option(["--plot"], metavar="FILE", help="Write the main figure as .png or .svg."),
+    click.Option(["--flips"], is_flag=True, help="Add where another plan becomes best: slower."),
 )
 
 
 @main.command("report", cls=Command, params=[*REPORT_FLAGS], forms=())
 @click.pass_obj
-def report_command(out: Out, /, result: str, html: str | None, plot: str | None) -> None:
+def report_command(
+    out: Out, /, result: str, html: str | None, plot: str | None, flips: bool
+) -> None:
     """Write a plan JSON or a sweep as one HTML page: no network, no script."""
     from solver.report.files import check_targets, write_whole
     from solver.studies.pages import html_of
     from solver.studies.plots import plot_of
+
+    def flip_points(problem: PlanningProblem) -> Any:
+        from solver.answers.reports import flips_report
+
+        return flips_report(problem).blocks
 
     targets = {"--html": html, "--plot": plot}
     check_targets({flag: path for flag, path in targets.items() if path is not None}, result)
     if plot is not None:
         plot_of(result, plot)
     if html is not None:
-        write_whole(html, html_of(result))
+        write_whole(html, html_of(result, flip_points if flips else None))
     elif plot is None:
-        write(html_of(result), color=False)
+        write(html_of(result, flip_points if flips else None), color=False)
 
 
 def look_up(

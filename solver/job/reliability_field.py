@@ -60,6 +60,11 @@ def switched(value: Any) -> Any:
     return value
 
 
+def or_switched(schema: dict[str, Any]) -> None:
+    """Say in the JSON Schema of the field that a file may hold ``true`` or ``false`` too."""
+    schema["anyOf"].append({"type": "boolean"})
+
+
 def reliability_of(spec: ReliabilitySpec | None) -> Reliability | None:
     """Return what a section says."""
     if spec is None:

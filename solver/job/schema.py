@@ -39,7 +39,7 @@ from .job import (
     Frozen,
 )
 from .recipe import OPTIMIZERS, PRECISIONS, Optimizer, Precision
-from .reliability_field import ReliabilitySpec, switched
+from .reliability_field import ReliabilitySpec, or_switched, switched
 from .rules import Rule, parse_rules
 from .transformer import MAX_TOKENS
 
@@ -299,7 +299,9 @@ class ProblemSpec(Frozen):
     mfu: Share = Field(default=0.40, gt=0, examples=["40%"])
     charge_recompute: bool = Field(default=False, examples=["false"])
     finetune: FinetuneSpec | None = None
-    reliability: Annotated[ReliabilitySpec | None, BeforeValidator(switched)] = None
+    reliability: Annotated[ReliabilitySpec | None, BeforeValidator(switched)] = Field(
+        default=None, json_schema_extra=or_switched
+    )
     # Read by solver.studies; the problem itself is the base that they vary.
     scenarios: dict[str, Any] | None = Field(
         default=None, examples=["{small: {training.global_batch: 256seq}}"]

@@ -25,6 +25,8 @@ from .resolved import PLAN_SCHEMA
 
 LOCAL_PROBLEM = "shardplan.yaml"
 _PREFIX = "shardplan."
+EMBEDDED = '<script type="application/json" id="shardplan">'
+"""What stands before the JSON in a page of ``report``."""
 
 
 def problem_path(path: str | None) -> str:
@@ -32,6 +34,15 @@ def problem_path(path: str | None) -> str:
     if path is not None:
         return path
     return LOCAL_PROBLEM if Path(LOCAL_PROBLEM).is_file() else str(example_path())
+
+
+def _text(path: str | Path) -> str:
+    """Read a file; of a page that ``report`` wrote, the plan JSON inside it."""
+    text = read_text(path)
+    if not text.startswith("<!doctype html>"):
+        return text
+    _, found, rest = text.partition(EMBEDDED)
+    return rest.partition("</script>")[0] if found else text
 
 
 def read_problem_or_plan(
@@ -44,7 +55,7 @@ def read_problem_or_plan(
     InputError
         With every fault of the file.
     """
-    text = read_text(path)
+    text = _text(path)
     if not is_plan(text):
         return _profiled(parse_problem(text, str(path), overrides, flags), flags)
     data = _plan_data(text, str(path))
@@ -84,7 +95,7 @@ def stored_layout(path: str | None, rank: int = 1) -> dict[str, Any]:
     InputError
         SP113 where there is no layout, or no plan of that rank; SP100 for a damaged file.
     """
-    text = "" if path is None else read_text(path)
+    text = "" if path is None else _text(path)
     if path is None or not is_plan(text):
         hint = "Write e.g. --layout tp=8,pp=4,zero=1, or name a plan JSON that solve -o wrote."
         raise InputError(Problem("--layout", 0, 0, "", "SP113", "is missing.", hint))
@@ -100,7 +111,7 @@ def stored_plan(path: str, rank: int = 1) -> tuple[PlanningProblem, Plan]:
     InputError
         SP113 where there is no plan of that rank; SP100, SP117 for another kind of file.
     """
-    text = read_text(path)
+    text = _text(path)
     if not is_plan(text):
         hint = "Name a plan JSON that solve -o wrote."
         raise InputError(Problem(path, 0, 0, "", "SP113", "holds no plan.", hint))
@@ -116,7 +127,7 @@ def read_result(path: str) -> Result:
     InputError
         SP117 or SP100 for another or damaged file.
     """
-    data = _plan_data(read_text(path), path)
+    data = _plan_data(_text(path), path)
     known = {key: value for key, value in data.items() if key in Result.model_fields}
     try:
         return Result.model_validate_json(json.dumps(known))

@@ -85,6 +85,18 @@ def test_the_page_of_70b_on_64_gpus(seventy: str, tmp_path: Path) -> None:
     assert "NVLink" in base64.b64decode(picture.partition(",")[2]).decode()
     again = run("report", seventy)
     assert again.stdout == text
+    checks = [run("check", file, "--format", "json").stdout for file in (str(target), seventy)]
+    assert checks[0] == checks[1] != ""
+
+
+def test_flip_points_are_added_where_asked_for(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    small = ("--model=llama3-8b", "--cluster=1x8xH100", "--seq-len=4096", "--global-batch=64seq")
+    assert run("solve", *small, "--stages=even", "-o", str(plan)).exit_code == 0
+    assert "<h2>Flip points</h2>" not in run("report", str(plan)).stdout
+    text = run("report", str(plan), "--flips").stdout
+    checked(text)
+    assert "<h2>Flip points</h2>" in text
 
 
 def test_rejected_plans_say_which_limit_they_break(seventy: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..blocks import Block, Facts, Plain, Sheet
 from ..render import finite
+from ..stored import EMBEDDED
 
 LONGEST = 300
 """Characters of a text that are shown; names come from files and can be of any length."""
@@ -77,7 +78,7 @@ def page(title: str, sections: Iterable[tuple[str, str]], data: Any) -> str:
 <title>{text(title)}</title><style>{_STYLE}</style></head>
 <body><h1>{text(title)}</h1>
 {body}
-<script type="application/json" id="shardplan">{inside}</script>
+{EMBEDDED}{inside}</script>
 </body></html>
 """
 
