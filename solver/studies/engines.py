@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,12 @@ class Engine:
             return
         jobs = self.jobs or len(os.sched_getaffinity(0))
         with (
-            LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(
+                n_workers=jobs,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.ERROR,  # workers that end late are no concern of a sweep
+            ) as cluster,
             Client(cluster),
         ):
             yield
