@@ -75,6 +75,9 @@ def _network(problem: PlanningProblem, value: float) -> PlanningProblem:
 
 
 def _gpus(problem: PlanningProblem, value: float) -> PlanningProblem:
+    if problem.search.gpus is not None:  # an exact number follows the cluster
+        search = problem.search.model_copy(update={"gpus": int(value)})
+        problem = replace(problem, search=search)
     return _group(problem, nodes=int(value) // problem.cluster.group.gpus_per_node)
 
 
