@@ -84,7 +84,10 @@ class Grounds:
         return inside
 
     def feasible(self, kept: frozenset[str]) -> bool:
-        """Whether some plan keeps all these limits, the others lifted."""
+        """Whether some plan keeps all these limits, the others lifted.
+
+        True also where time ran out: a clash is claimed only where it is proved.
+        """
         if any(kept <= known for known in self._kept):
             return True
         if any(known <= kept for known in self._broken):
@@ -92,6 +95,8 @@ class Grounds:
         goal: Goal = "time" if kept & {"deadline", "budget"} else "memory"
         found = self.plan(kept, goal, best=False)
         if found is None:
+            if self.clock.over():
+                return True
             self._broken.append(kept)
             return False
         self._kept.append(kept | found.kept(self.instance, self.limits))

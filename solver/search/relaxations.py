@@ -13,10 +13,14 @@ from ..plan import Relaxation
 from .assemble import cost_of
 from .clashes import MOST_STAGES, Found, Grounds
 from .fewest import fewest_gpus
-from .instance import Instance
+from .instance import Goal, Instance
 
 PERCENT = 100
 """Limits are relaxed by whole percent: of usable memory, of compute, of a deadline or budget."""
+
+
+class OutOfTimeError(RuntimeError):
+    """Time ran out while a relaxation was looked for."""
 
 
 def layout_of(found: Found) -> str:
@@ -48,7 +52,10 @@ class Relaxer:
             if self.grounds.clock.over():
                 return
             if self.grounds.feasible(others):
-                yield _ONE_BY_ONE[name](self, others)
+                try:
+                    yield _ONE_BY_ONE[name](self, others)
+                except OutOfTimeError:
+                    return
         more = self.gpus()
         if more is not None:
             yield more
@@ -57,12 +64,14 @@ class Relaxer:
         """Return what a limit needs where no other one holds; empty where nothing can be said."""
         if name not in ("memory", "deadline", "budget"):
             return ""
-        return _ONE_BY_ONE[name](self, frozenset()).text
+        try:
+            return _ONE_BY_ONE[name](self, frozenset()).text
+        except OutOfTimeError:
+            return ""
 
     def memory(self, others: frozenset[str]) -> Relaxation:
         """Find the headroom that the leanest plan leaves."""
-        found = self.grounds.plan(others, "memory")
-        assert found is not None  # the caller knows that one exists
+        found = self._plan(others, "memory")
         cost, limits = self.instance.cost, self.instance.limits
         need, have = found.decision.memory, cost.capacity_mib
         usable = self.instance.group.gpu.usable_bytes
@@ -104,8 +113,7 @@ class Relaxer:
         self, field: str, have: float, others: frozenset[str], reached: Callable[[Found], float]
     ) -> tuple[int, Found]:
         """Bisect between a limit and what a plan without it reaches."""
-        found = self.grounds.plan(others)
-        assert found is not None  # the caller knows that one exists
+        found = self._plan(others)
         low, high = math.floor(have * PERCENT), math.ceil(reached(found) * PERCENT)
         while high - low > 1:
             middle = (low + high) // 2
@@ -117,8 +125,7 @@ class Relaxer:
     def max_stages(self, others: frozenset[str]) -> Relaxation:
         """Find the fewest stages that a plan has."""
         have = self.instance.limits.max_stages
-        found = self.grounds.plan(others)
-        assert found is not None  # the caller knows that one exists
+        found = self._plan(others)
         low, high = have, min(found.shape["pp"], MOST_STAGES)
         while high - low > 1:
             middle = (low + high) // 2
@@ -133,8 +140,7 @@ class Relaxer:
 
     def tp_within_node(self, others: frozenset[str]) -> Relaxation:
         """Return a plan whose tensor-parallel groups leave the node."""
-        found = self.grounds.plan(others)
-        assert found is not None  # the caller knows that one exists
+        found = self._plan(others)
         return Relaxation(
             limit="tp_within_node", field="limits.tp_within_node", have=1, to=0, unit="",
             text=f"without it {layout_of(found)} is a plan",
@@ -143,8 +149,7 @@ class Relaxer:
 
     def deadline(self, others: frozenset[str]) -> Relaxation:
         """Find the shortest run."""
-        found = self.grounds.plan(others, "time")
-        assert found is not None  # the caller knows that one exists
+        found = self._plan(others, "time")
         have = self.instance.limits.deadline_s or 0.0
         need = self._cost(found)[0]
         step = found.decision.charged
@@ -158,8 +163,7 @@ class Relaxer:
 
     def budget(self, others: frozenset[str]) -> Relaxation:
         """Find the cheapest run."""
-        found = self.grounds.plan(others, "cost")
-        assert found is not None  # the caller knows that one exists
+        found = self._plan(others, "cost")
         have = self.instance.limits.budget_usd or 0.0
         need = self._cost(found)[1]
         ticks = found.decision.gpu_ticks
@@ -196,6 +200,19 @@ class Relaxer:
             f"within every limit: {layout}",
             command=f"cluster: {{nodes: {nodes}}}", layout=layout,
         )  # fmt: skip
+
+    def _plan(self, kept: frozenset[str], goal: Goal = "time") -> Found:
+        """Return the best plan under limits that a plan is known to keep.
+
+        Raises
+        ------
+        OutOfTimeError
+            Where time ran out before it was found again.
+        """
+        found = self.grounds.plan(kept, goal)
+        if found is None:
+            raise OutOfTimeError
+        return found
 
     def _cost(self, found: Found) -> tuple[float, float]:
         step, held = found.decision.step * TICK_S, [(found.shape["held"], self.instance.group)]
