@@ -19,7 +19,7 @@ from ..report.plan_rows import plan_columns, plan_row
 from ..report.plans import memory_line, plans_report, step_line
 from ..report.resolved import problem_data, problem_sha256, tool_version
 from .codes import known, meaning
-from .compare import compare
+from .compare import compare, why_slower
 from .explain import explain, why_not
 from .flips import flips
 from .outputs import Comparison, Difference, Explanation, Flip
@@ -209,7 +209,17 @@ def _differences(found: tuple[Difference, ...]) -> Sheet:
 
 def diff_report(problem: PlanningProblem, one: Plan, other: Plan) -> Report:
     """Report where two plans differ."""
-    return _compared(problem, compare(one, other))
+    found = compare(one, other)
+    rows = (
+        ("1", layout_text(one)),
+        ("2", layout_text(other)),
+        ("1 against 2", why_slower(one, other)),
+    )
+    return Report(
+        blocks=(Facts((*problem_lines(problem), *rows)), *_side_by_side(found)),
+        data={**_stamp(problem, COMPARE_SCHEMA), **found.model_dump(mode="json")},
+        records=tuple(d.model_dump(mode="json") for d in found.differences),
+    )
 
 
 def flips_report(problem: PlanningProblem) -> Report:

@@ -116,7 +116,10 @@ def _money(
     source: Source, job: Job, cluster: Cluster, limits: Limits, goal: Objective
 ) -> Iterator[Problem]:
     unpriced = any(group.price_usd_per_gpu_hour is None for group in cluster.groups)
-    price = "Give --price 2.50 or cluster.price (no default: prices change)."
+    where = "--price 2.50 or cluster.price"
+    if len(cluster.groups) > 1:
+        where = "a price to each of cluster.groups"
+    price = f"Give {where} (no default: prices change)."
     tokens = "Write e.g. tokens: 100B under training."
     if goal.minimise == "cost" and unpriced:
         yield source.fault(("objective", "minimise"), "SP112", "cost needs a price.", price)

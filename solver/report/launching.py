@@ -32,6 +32,10 @@ MOST_MARGIN = 10.0
 """A time limit of eleven times the prediction leaves room for any of them."""
 
 
+OTHER_ENGINES = ("torchtitan", "deepspeed", "accelerate")
+"""Targets whose engine is not the one that Megatron-class profiles were fitted to."""
+
+
 def export_plan(
     plan: str, to: str, rank: int, check: bool, output: str | None, **given: Any
 ) -> Report:
@@ -62,6 +66,11 @@ def export_plan(
     problem, chosen = stored_plan(plan, rank)
     exported = export(problem, chosen, to, _wanted(given))
     notes = list(exported.notes)
+    if to in OTHER_ENGINES and problem.framework == "megatron":
+        notes.append(
+            f"priced as Megatron-LM runs it: check --from {to} estimates it by that engine's own "
+            "profile, and --framework fsdp plans for one"
+        )
     if check:
         notes.append(client_check(problem, describe(problem, chosen), to, exported.text))
     if output is not None:

@@ -59,6 +59,19 @@ def plan_record(plan: Plan) -> dict[str, Any]:
     }
 
 
+SPELLED = 4
+"""Stages whose numbers are written out in a cell."""
+
+
+def _recompute(plan: Plan) -> str:
+    """Write the kind, and the layers of each stage that are recomputed in full besides."""
+    counts = plan.recomputed_layers
+    if counts is None:
+        return plan.recompute
+    written = "/".join(map(str, counts)) if len(counts) <= SPELLED else f"≤ {max(counts)}"
+    return f"{plan.recompute} + full {written}"
+
+
 def _experts(ep: int, etp: int) -> str:
     """Write EP, and ETP where experts are sliced: ``8·tp2``."""
     return dash_one(ep) if etp == 1 else f"{ep}·tp{etp}"
@@ -74,6 +87,7 @@ def plan_row(plan: Plan, mark: str) -> dict[str, Any]:
         **record,
         "mark": mark,
         "gpus_cell": f"{plan.gpus:,} (={factors})" if "×" in factors else f"{plan.gpus:,}",
+        "recompute": _recompute(plan),
         "ep_cell": _experts(layout.ep, layout.etp),
         "shard_cell": f"{layout.dp_replicate} × {layout.dp_shard}",
         "memory_cell": f"{gigabytes(record['peak_bytes'])}/{gigabytes(record['limit_bytes'])}",

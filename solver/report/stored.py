@@ -22,6 +22,7 @@ from ..job.read import example_path, parse_problem
 from ..plan import Plan, Result
 from .layouts import layout_values
 from .resolved import PLAN_SCHEMA
+from .soundness import faults
 
 LOCAL_PROBLEM = "shardplan.yaml"
 _PREFIX = "shardplan."
@@ -167,11 +168,16 @@ def _plan_of(data: Mapping[str, Any], path: str, rank: int) -> Plan:
         message = f"holds {len(entries)} plans, no plan {rank}."
         hint = "Choose another --rank, or solve again."
         raise InputError(Problem(path, 0, 0, "plans", "SP113", message, hint))
+    field, hint = f"plans[{rank - 1}]", "Solve again, or give --layout."
     try:
-        return Plan.model_validate_json(json.dumps(entries[rank - 1]))
+        plan = Plan.model_validate_json(json.dumps(entries[rank - 1]))
     except ValueError:
-        field, hint = f"plans[{rank - 1}]", "Solve again, or give --layout."
         raise InputError(Problem(path, 0, 0, field, "SP100", "is damaged.", hint)) from None
+    wrong = list(dict.fromkeys(faults(plan)))
+    if wrong:
+        message = f"is damaged: {', '.join(wrong)} cannot be."
+        raise InputError(Problem(path, 0, 0, field, "SP100", message, hint))
+    return plan
 
 
 def _with_assumptions(problem: PlanningProblem, taken: Any) -> PlanningProblem:
