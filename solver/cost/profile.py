@@ -10,10 +10,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from topology.errors import InputError, Problem
+from topology.packaged import packaged
 
 from ..job.recipe import Precision
 from .constants import GpuRates, StackConstants
@@ -160,7 +160,7 @@ FRAMEWORK_STACK = {"megatron": "megatron-core", "fsdp": "torchtitan"}
 @cache
 def _read(name: str) -> dict[str, Any]:
     text = resources.files(__package__).joinpath("profiles", name).read_text("utf-8")
-    data: dict[str, Any] = yaml.safe_load(text)
+    data: dict[str, Any] = packaged(text)
     return data
 
 

@@ -116,12 +116,11 @@ class _Queue:
             end = min(self.next + self.batch, len(self.order))
             end = self.next + int(np.searchsorted(self.cheap[self.next : end], below))
             self.batch = min(2 * self.batch, LARGEST_BATCH)
-            rows = [int(r) for r in self.order[self.next : end]]
-            self.searcher.priced.price(rows)
-            for row, cheap in zip(rows, self.cheap[self.next : end], strict=True):
-                bound = self.searcher.refined(row, int(cheap))
-                if bound < NEVER:
-                    heapq.heappush(self.heap, (bound, row))
+            rows = self.order[self.next : end]
+            bound = self.searcher.refined(rows, self.cheap[self.next : end])
+            able = bound < NEVER
+            for one in zip(bound[able].tolist(), rows[able].tolist(), strict=True):
+                heapq.heappush(self.heap, one)
             self.next = end
 
     def take(self, below: int, most: int) -> list[tuple[int, int]]:
@@ -167,11 +166,10 @@ class Searcher:
         }
         return {name: rows for name, rows in broken.items() if instance.holds(name)}
 
-    def refined(self, row: int, cheap: int) -> int:
-        """Bound the goal of a priced shape; NEVER where no choice fits."""
-        return max(
-            int(self.priced.column_values(row, self.instance.goal).min(initial=NEVER)), cheap
-        )
+    def refined(self, rows: IntArray, cheap: IntArray) -> IntArray:
+        """Price shapes and bound their goal; NEVER where no choice fits."""
+        self.priced.price(rows.tolist())
+        return np.maximum(self.priced.least(self.instance.goal)[rows], cheap)
 
     def best(
         self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH, enough: int = 0
@@ -268,9 +266,8 @@ class Searcher:
         rest is left out once it cannot win. None where time ran out.
         """
         value = best.value(self.instance)
-        able = [int(row) for row in rows[bounds[rows] <= value]]
-        self.priced.price(able)
-        tied = [row for row in able if self.refined(row, int(bounds[row])) <= value]
+        able = rows[bounds[rows] <= value]
+        tied = able[self.refined(able, bounds[able]) <= value].tolist()
         tied.sort(key=lambda row: (self._reach(row, value), row))
         winner = best
         for start in range(0, len(tied), TIED):

@@ -51,6 +51,8 @@ class Priced:
     step_bound: IntArray
     memory_bound: IntArray
     _batch_of: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _rows: list[IntArray] = field(default_factory=list)
+    _least: dict[Goal, tuple[int, IntArray]] = field(default_factory=dict)
     _bounds: list[tuple[IntArray, IntArray]] = field(default_factory=list)
     _kept: dict[int, Tables] = field(default_factory=dict)
 
@@ -88,6 +90,7 @@ class Priced:
         number = len(self._bounds)
         for place, row in enumerate(new):
             self._batch_of[row] = (number, place)
+        self._rows.append(np.array(new))
         self._bounds.append(refined_bounds(self.instance, tables))
         self._keep(number, tables)
 
@@ -97,11 +100,21 @@ class Priced:
         while len(self._kept) > 1 and sum(len(t.shapes) for t in self._kept.values()) > KEPT:
             del self._kept[next(iter(self._kept))]
 
-    def column_values(self, row: int, goal: Goal) -> IntArray:
-        """Bound a goal of a priced shape under each sharding; NEVER where it cannot fit."""
-        batch, place = self._batch_of[row]
-        step, memory = (bound[place] for bound in self._bounds[batch])
-        value = self.instance.value(goal, step, memory, self.shapes.held[row])
+    def least(self, goal: Goal) -> IntArray:
+        """Bound a goal of each shape over its shardings, (N,).
+
+        NEVER where none can fit; 0 where a shape is not priced yet.
+        """
+        done, least = self._least.get(goal) or (0, np.zeros(len(self.shapes), np.int64))
+        for rows, (step, memory) in zip(self._rows[done:], self._bounds[done:], strict=True):
+            value = self._values(goal, step, memory, self.shapes.held[rows])
+            least[rows] = value.min(axis=1, initial=NEVER)
+        self._least[goal] = len(self._bounds), least
+        return least
+
+    def _values(self, goal: Goal, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
+        """Bound a goal under each sharding, (N, Z); NEVER where it cannot fit."""
+        value = self.instance.value(goal, step, memory, held[:, None])
         return np.where(step == NEVER, NEVER, value)
 
     def tables(self, rows: list[int], goal: Goal, at_most: int) -> Tables:
@@ -113,14 +126,14 @@ class Priced:
         batch = self._batch_of[rows[0]][0]
         together = all(self._batch_of[row][0] == batch for row in rows)
         if together and batch in self._kept:
-            tables = self._kept[batch].take(np.array([self._batch_of[row][1] for row in rows]))
-            able = np.stack([self.column_values(row, goal) <= at_most for row in rows])
-            return tables.restrict(able)
+            places = np.array([self._batch_of[row][1] for row in rows])
+            tables = self._kept[batch].take(places)
+            step, memory = (bound[places] for bound in self._bounds[batch])
+            return tables.restrict(self._values(goal, step, memory, tables.shapes.held) <= at_most)
         # Sharding columns differ from batch to batch: price the few shapes together.
         tables = self.instance.cost.tables(self.shapes.take(np.array(rows)))
         step, memory = refined_bounds(self.instance, tables)
-        value = self.instance.value(goal, step, memory, tables.shapes.held[:, None])
-        return tables.restrict(np.where(step == NEVER, NEVER, value) <= at_most)
+        return tables.restrict(self._values(goal, step, memory, tables.shapes.held) <= at_most)
 
 
 def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArray]:
