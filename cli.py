@@ -9,6 +9,7 @@ nobody reads stdout. Imports wait until a command needs them.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import shutil
@@ -39,6 +40,7 @@ INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT, INEXPRESSIBLE, FAILED_POINTS = 3, 4
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 EXTREMES = ("gpus", "params", "seq_len", "global_batch")
 FORMATS, YAML = ("table", "json", "jsonl", "csv", "md"), ("yaml", "json")
+YOUNG_OBJECTS = 100_000  # looking for cycles among fewer only slows the imports down
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
 
@@ -143,6 +145,7 @@ class Entry(click.Command):
         start: Callable[..., Any] = super().main
         if not standalone_mode:
             return start(*args, standalone_mode=False, **given)
+        gc.set_threshold(YOUNG_OBJECTS)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for × and –
