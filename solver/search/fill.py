@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cost.stage_options import StageOptions
-from ..cost.ticks import GRAINS, BoolArray, IntArray, whole_ticks
+from ..cost.ticks import GRAINS, BoolArray, IntArray
 from .instance import LONGEST_STEP
 
 LEVELS, MOST_CELLS = (8, 32), 2**16
@@ -49,7 +49,7 @@ def narrowed(options: Sequence[StageOptions], layers: int, at_most: int) -> Narr
     All stages recompute by one kind and hold ``layers`` together. The communication limit is left
     out; all else is exact, up to the grouping of paces and tails.
     """
-    least = NO_WAY
+    least = int(NO_WAY)
     able = [np.zeros(len(o), bool) for o in options]
     for kind in np.unique(np.concatenate([o.kind for o in options])):
         rows = [(o.kind == kind) & (o.layers <= layers) for o in options]
@@ -63,8 +63,8 @@ def narrowed(options: Sequence[StageOptions], layers: int, at_most: int) -> Narr
         else:
             for stage, some in enumerate(rows):
                 able[stage][some] = fill.with_each(stage) <= at_most * GRAINS
-        least = min(least, fill.least())
-    return Narrowed(min(int(whole_ticks(least)), LONGEST_STEP + 1), able)
+        least = min(least, int(fill.least()))
+    return Narrowed(min(-(-least // GRAINS), LONGEST_STEP + 1), able)
 
 
 @dataclass(frozen=True)
