@@ -285,7 +285,8 @@ class Plan(Output):
 
     ``recompute`` is one kind, or ``first/middle/last`` where the stages differ;
     ``recomputed_layers`` of each stage are recomputed in full besides; ``blocks`` say which stages
-    run on which nodes where these are of several kinds, and then there is no single ``placement``.
+    run on which nodes where these are of several kinds, and then there is no single ``placement``;
+    ``price_kind`` is the contract whose price and interruptions its cost counts, if one is named.
     """
 
     rank: int
@@ -304,6 +305,7 @@ class Plan(Output):
     cost: Cost
     limits: tuple[LimitCheck, ...]
     on_front: bool = False
+    price_kind: str = ""
     notes: tuple[str, ...] = ()
 
 

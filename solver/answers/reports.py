@@ -15,8 +15,9 @@ from ..report.blocks import Block, Column, Facts, Report, Sheet
 from ..report.cells import count, gigabytes, percent
 from ..report.header import problem_lines
 from ..report.layouts import layout_text
+from ..report.plan_lines import memory_line, step_line
 from ..report.plan_rows import plan_columns, plan_row
-from ..report.plans import memory_line, plans_report, step_line
+from ..report.plans import plans_report
 from ..report.resolved import problem_data, problem_sha256, tool_version
 from .codes import known, meaning
 from .compare import compare, why_slower

@@ -13,8 +13,8 @@ from .cells import chance, count, gigabytes, mark
 from .header import problem_lines
 from .layouts import layout_text
 from .ledger import checks_data, checks_sheet, measure
+from .plan_lines import links_line, memory_line, step_line
 from .plan_rows import plan_columns, plan_record, plan_row
-from .plans import links_line, memory_line, step_line
 from .resolved import assumptions, problem_data, problem_sha256, tool_version
 
 CHECK_SCHEMA = "shardplan.check/1"

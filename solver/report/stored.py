@@ -12,6 +12,7 @@ from topology.cluster import NodeGroup
 from topology.errors import InputError, Problem
 from topology.faults import did_you_mean
 from topology.hardware import find_gpu
+from topology.offers import KINDS
 from topology.source import read_text
 from topology.units import shown
 
@@ -102,6 +103,12 @@ def stored_layout(path: str | None, rank: int = 1) -> dict[str, Any]:
         raise InputError(Problem("--layout", 0, 0, "", "SP113", "is missing.", hint))
     plan = _plan_of(_plan_data(text, path), path, rank)
     return layout_values(plan)
+
+
+def stored_kind(path: str | None, rank: int = 1) -> str | None:
+    """Return the kind of price of one plan of a plan JSON; None where it names none of several."""
+    kind = "" if path is None else _plan_of(_plan_data(_text(path), path), path, rank).price_kind
+    return kind if kind in KINDS else None
 
 
 def stored_plan(path: str, rank: int = 1) -> tuple[PlanningProblem, Plan]:

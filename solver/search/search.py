@@ -18,6 +18,7 @@ from ..cost.tables import CostModel
 from ..cost.textbook_model import Textbook, textbook_search
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem, Search
+from ..job.price_kinds import under_one_kind
 from ..job.rules import Rule
 from ..plan import Certificate, Plan, Result
 from .assemble import plan_of
@@ -72,6 +73,7 @@ def instance_of(
     InputError
         Where parts of the problem contradict each other, or ask what is not supported.
     """
+    problem = under_one_kind(problem)
     validate(problem)
     group, limits = problem.cluster.group, problem.limits
     search = search or problem.search
