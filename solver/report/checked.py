@@ -6,8 +6,9 @@ from typing import Any
 
 from ..checklist import LayoutFacts, review
 from ..cost.textbook import micro_batches_for_bubble
+from ..estimate import Stage
 from ..job.job import PlanningProblem
-from ..plan import LimitCheck, Plan, Stage
+from ..plan import LimitCheck, Plan
 from .blocks import Column, Facts, Report, Sheet
 from .cells import chance, count, gigabytes, mark
 from .header import problem_lines

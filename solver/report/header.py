@@ -10,7 +10,7 @@ from ..cost.own_profile import find_profile
 from ..cost.profile import FRAMEWORK_STACK
 from ..job.finetune import BASE_BITS, Finetune
 from ..job.job import Limits, PlanningProblem
-from ..plan import Certificate, Result
+from ..result import Certificate, Result
 from .cells import percent, percent1
 from .goodput import failures
 

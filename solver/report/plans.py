@@ -9,7 +9,8 @@ from topology.units import show_seconds, show_usd
 
 from ..job.job import PlanningProblem
 from ..job.price_kinds import asked_kinds
-from ..plan import Plan, Result
+from ..plan import Plan
+from ..result import Result
 from .blocks import Block, Facts, Plain, Report, Sheet
 from .cells import percent
 from .goodput import goodput_line

@@ -20,7 +20,8 @@ from ..cost.own_profile import is_file
 from ..cost.profile import stacks
 from ..job.job import PlanningProblem
 from ..job.read import example_path, parse_problem
-from ..plan import Plan, Result
+from ..plan import Plan
+from ..result import Result
 from .layouts import layout_values
 from .resolved import PLAN_SCHEMA
 from .soundness import faults

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ..cost.goodput import PARTS
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem
-from ..plan import Certificate, Plan
+from ..plan import Plan
+from ..result import Certificate
 from .instance import SECONDS_PER_HOUR
 
 USD_UNITS = 10**6

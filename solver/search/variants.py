@@ -10,7 +10,8 @@ from topology.errors import InputError
 
 from ..job.job import PlanningProblem, Variants
 from ..job.price_kinds import asked_kinds, under
-from ..plan import Plan, Result, Status
+from ..plan import Plan
+from ..result import Result, Status
 from .ranking import Ranking, joined, ranked
 from .validate import validate
 

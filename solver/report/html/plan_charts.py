@@ -9,7 +9,8 @@ from topology.offers import KINDS
 from topology.units import GB, show_bytes, show_seconds, show_usd
 
 from ...cost.simulate import simulate
-from ...plan import Plan, Stage
+from ...estimate import Stage
+from ...plan import Plan
 from ..cells import gigabytes
 from .drawing import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Scale, axes, box, key, svg, words
 from .page import text

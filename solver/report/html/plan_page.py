@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from topology.units import show_seconds, show_usd
 
 from ...job.job import PlanningProblem
-from ...plan import Plan, Result
+from ...plan import Plan
+from ...result import Result
 from ..blocks import Block
 from ..drawing import to_svg
 from ..layouts import layout_text
