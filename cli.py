@@ -280,8 +280,20 @@ def problem_params() -> list[click.Parameter]:
     return [click.Argument(["problem"], required=False, metavar="[PROBLEM.yaml]"), *flags]
 
 
-def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
-    """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example."""
+def _read(
+    out: Out, path: str | None, given: Mapping[str, Any], kinds: bool = False
+) -> PlanningProblem:
+    """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example.
+
+    Where it has prices of several kinds, the first is taken unless the command compares them.
+    """
+    from solver.job.price_kinds import under_one_kind
+
+    found = _read_whole(out, path, given)
+    return found if kinds else under_one_kind(found)
+
+
+def _read_whole(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
     from solver.job.read import parse_problem
     from solver.report.stored import LOCAL_PROBLEM, problem_path, read_problem_or_plan
 
@@ -335,7 +347,7 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     check_targets(targets, problem_path(problem))
     extreme = given["objective"] if given["objective"] in EXTREMES else None
     given = {**given, "objective": None if extreme else given["objective"]}
-    asked, started = _read(out, problem, given), time.perf_counter()
+    asked, started = _read(out, problem, given, extreme is None), time.perf_counter()
     from solver.search.search import solve
 
     seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
@@ -380,10 +392,12 @@ def _layout(out: Out, path: str | None, given: Mapping[str, Any]) -> tuple[Plann
     """Read the problem and the layout, from a flag or from a plan JSON."""
     from solver.layout_check import LayoutRequest
     from solver.report.layouts import parse_layout
-    from solver.report.stored import stored_layout
+    from solver.report.stored import stored_kind, stored_layout
 
     text, rank = given["layout"], given["rank"]
     values = stored_layout(path, rank) if text is None else parse_layout(text)
+    if text is None:
+        given = {**given, "price_kinds": given["price_kinds"] or stored_kind(path, rank)}
     return _read(out, path, given), LayoutRequest(**values)
 
 

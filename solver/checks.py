@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from topology.cluster import NodeGroup
 
 from .cost.ticks import MIB, TICK_S
+from .estimate import Estimate
 from .job.job import Job, Limits
-from .plan import Batch, Cost, Estimate, Layout, LimitCheck
+from .plan import Batch, Cost, Layout, LimitCheck
 
 RELATIVE_SLACK = 1e-9
 """A value equal to its limit keeps it, whatever the last bit of a float says."""

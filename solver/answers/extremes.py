@@ -12,7 +12,7 @@ from topology.units import show_count
 
 from ..job.job import MAX_BATCH_TOKENS, PlanningProblem
 from ..job.transformer import MAX_TOKENS
-from ..plan import Result
+from ..result import Result
 from ..search.best_first import Clock, Searcher, Tally
 from ..search.clashes import Grounds
 from ..search.cpsat.factory import SolverSettings

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..plan import Output, Plan, Result
+from ..estimate import Output
+from ..plan import Plan
+from ..result import Result
 
 
 class Binding(Output):

@@ -10,14 +10,16 @@ from topology.units import show_bandwidth, show_bytes, show_seconds, show_usd
 
 from ..job.job import PlanningProblem
 from ..layout_check import LayoutRequest
-from ..plan import Plan, Result
+from ..plan import Plan
 from ..report.blocks import Block, Column, Facts, Report, Sheet
 from ..report.cells import count, gigabytes, percent
 from ..report.header import problem_lines
 from ..report.layouts import layout_text
+from ..report.plan_lines import memory_line, step_line
 from ..report.plan_rows import plan_columns, plan_row
-from ..report.plans import memory_line, plans_report, step_line
+from ..report.plans import plans_report
 from ..report.resolved import problem_data, problem_sha256, tool_version
+from ..result import Result
 from .codes import known, meaning
 from .compare import compare, why_slower
 from .explain import explain, why_not

@@ -9,8 +9,9 @@ from dataclasses import replace
 from topology.units import show_seconds
 
 from ..job.job import PlanningProblem
-from ..plan import Plan, Result
+from ..plan import Plan
 from ..report.layouts import layout_text
+from ..result import Result
 from ..search.search import solve
 from .compare import parts
 from .outputs import Loss, Measurement, Robust

@@ -10,8 +10,8 @@ import numpy as np
 from topology.cluster import NodeGroup
 
 from ..degrees import distinct
+from ..estimate import Estimate
 from ..job.job import OFFLOADS, RECOMPUTE, Job, Limits, Recompute, Search
-from ..plan import Estimate
 from .data_parallel import DataTraffic, Passes, data_traffic
 from .figures import Figures
 from .layer import LayerTimes, layer_times

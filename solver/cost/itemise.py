@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
+from ..estimate import AxisTime, Estimate, Stage, StageMemory, StepTime
 from .schedule import bubble_fraction
 from .stages import Stages
 from .ticks import GRAIN_S, MIB, TICK_S, BoolArray, FloatArray, IntArray, grains

@@ -13,8 +13,8 @@ import numpy as np
 from topology.cluster import NodeGroup
 
 from ..axes.data import FULL_SHARDING
+from ..estimate import AxisTime, Estimate, Stage, StageMemory, StepTime
 from ..job.job import Account, Job, Limits, Recompute, Search
-from ..plan import AxisTime, Estimate, Stage, StageMemory, StepTime
 from . import textbook
 from .schedule import bubble_fraction, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from topology.offers import PriceKind
+
 from ..degrees import BoolArray, IntArray
 from .finetune import Finetune, trainable_parameters
 from .recipe import Precision, Recipe
@@ -268,12 +270,15 @@ class Objective(Frozen):
         Plans to return.
     tolerance
         Relative difference below which plans count as equal; None takes the profile's error.
+    price_kinds
+        Kinds of contract that the plans are looked for under; empty takes all that have a price.
     """
 
     minimise: Literal["time", "cost"] = "time"
     pareto: bool = False
     top: int = Field(default=5, ge=1, le=MAX_TOP)
     tolerance: float | None = Field(default=None, ge=0, le=1)
+    price_kinds: tuple[PriceKind, ...] = ()
 
 
 class Account(Frozen):

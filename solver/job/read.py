@@ -29,6 +29,7 @@ from .job import (
     PlanningProblem,
 )
 from .model_field import read_model
+from .price_kinds import with_interruptions
 from .recipe import Recipe
 from .reliability_field import reliability_of
 from .schema import (
@@ -285,5 +286,6 @@ def _assemble(
     framework: Any = spec.framework
     reliability = reliability_of(spec.reliability)
     return PlanningProblem(
-        job, cluster, limits, search, goal, account, framework, reliability, source.path, places
-    )
+        job, with_interruptions(cluster, reliability), limits, search, goal, account, framework,
+        reliability, source.path, places,
+    )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 
 from topology.faults import FieldError, checked
+from topology.offers import KINDS
 from topology.placement import ORDERS
 from topology.units import parse_duration, parse_percent, shown
 
@@ -248,6 +249,14 @@ class SearchSpec(Frozen):
         return tuple(kind for kind in RECOMPUTE if kind in known)
 
 
+def _kinds(value: Any) -> tuple[str, ...]:
+    """Take one kind of price, a list of them, or ``on-demand,spot``."""
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",")]
+    found: tuple[str, ...] = several(*KINDS)(value)
+    return found
+
+
 class ObjectiveSpec(Frozen):
     """The ``objective`` section, or just ``time`` or ``cost``."""
 
@@ -257,6 +266,9 @@ class ObjectiveSpec(Frozen):
     tolerance: Annotated[
         float | None, BeforeValidator(checked(parse_percent, "SP109")), WRITTEN_OR_NOT
     ] = Field(default=None, examples=["3%"])
+    price_kinds: Annotated[tuple[str, ...], BeforeValidator(_kinds), SEVERAL] = Field(
+        default=(), examples=["[on-demand, spot]"]
+    )
 
     @field_validator("pareto", mode="before")
     @classmethod

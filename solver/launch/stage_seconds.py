@@ -14,8 +14,9 @@ from ..cost.calibrated import Calibrated
 from ..cost.shapes import Shapes
 from ..cost.stage_times import AXES, StageTimes
 from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages, dense_layers, layers_by_rule
+from ..estimate import Stage
 from ..job.job import RECOMPUTE, PlanningProblem
-from ..plan import Plan, Stage
+from ..plan import Plan
 from ..search.search import instance_of
 
 FORWARD_SHARE = {"none": 1 / 3, "selective": 1 / 3, "full": 1 / 4}

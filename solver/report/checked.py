@@ -6,15 +6,16 @@ from typing import Any
 
 from ..checklist import LayoutFacts, review
 from ..cost.textbook import micro_batches_for_bubble
+from ..estimate import Stage
 from ..job.job import PlanningProblem
-from ..plan import LimitCheck, Plan, Stage
+from ..plan import LimitCheck, Plan
 from .blocks import Column, Facts, Report, Sheet
 from .cells import chance, count, gigabytes, mark
 from .header import problem_lines
 from .layouts import layout_text
 from .ledger import checks_data, checks_sheet, measure
+from .plan_lines import links_line, memory_line, step_line
 from .plan_rows import plan_columns, plan_record, plan_row
-from .plans import links_line, memory_line, step_line
 from .resolved import assumptions, problem_data, problem_sha256, tool_version
 
 CHECK_SCHEMA = "shardplan.check/1"

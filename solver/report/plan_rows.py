@@ -55,6 +55,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "usd_per_million_tokens": cost.usd_per_million_tokens,
         "axes": plan.axes,
         "on_front": plan.on_front,
+        "price_kind": plan.price_kind,
         "goodput": None if cost.goodput is None else cost.goodput.share,
     }
 
@@ -95,8 +96,8 @@ def plan_row(plan: Plan, mark: str) -> dict[str, Any]:
     }
 
 
-def plan_columns(*, whole_run: bool, priced: bool) -> tuple[Column, ...]:
-    """Return the columns; days and cost where the problem has tokens and a price."""
+def plan_columns(*, whole_run: bool, priced: bool, kinds: bool = False) -> tuple[Column, ...]:
+    """Return the columns; days and cost where there are tokens and a price, and its kind."""
     columns = [
         Column("mark", "", align="left"),
         Column("rank", "#", count),
@@ -121,4 +122,6 @@ def plan_columns(*, whole_run: bool, priced: bool) -> tuple[Column, ...]:
         columns.append(Column("days", "days", figures))
     if priced:
         columns.append(Column("usd", "cost $" if whole_run else "$ a step", usd))
+    if kinds:
+        columns.append(Column("price_kind", "price", align="left"))
     return tuple(columns)

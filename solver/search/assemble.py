@@ -81,6 +81,7 @@ def judged_plan(
         estimate=estimate,
         cost=cost,
         limits=checks,
+        price_kind=instance.group.price_kind,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..plan import Infeasibility
+from ..result import Infeasibility
 from .best_first import Clock, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .instance import Instance

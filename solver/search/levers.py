@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..cost.calibrated import Calibrated
 from ..job.job import RECOMPUTE, Job, Search
 from ..job.recipe import Recipe
-from ..plan import Relaxation
+from ..result import Relaxation
 from .clashes import Grounds
 from .relaxations import layout_of
 

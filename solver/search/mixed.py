@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from topology.cluster import Cluster
 
 from ..job.job import PlanningProblem
-from ..plan import Certificate, Plan, Result, Status
+from ..plan import Plan
+from ..result import Certificate, Result, Status
 from .best_first import Clock, Tally
 from .cpsat.factory import SolverSettings
 from .instance import LONGEST_STEP, Instance

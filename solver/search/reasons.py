@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..plan import Infeasibility, Relaxation
+from ..result import Infeasibility, Relaxation
 from .best_first import Clock
 from .clashes import RELAXABLE, Grounds
 from .cpsat.factory import SolverSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import solver.search.search
-from solver.plan import Result
+from solver.result import Result
 from tests.cli.running import EXAMPLE, SMALL, run, shell
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from solver.cost.ticks import MIB, TICK_S
 from solver.job.job import PlanningProblem
 from solver.plan import Plan as ProductPlan
-from solver.plan import Result
+from solver.result import Result
 from solver.search.search import solve
 
 from .enumerator import (

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from topology.offers import KINDS
 from topology.units import GB, show_bytes, show_seconds, show_usd
 
 from ...cost.simulate import simulate
-from ...plan import Plan, Stage
+from ...estimate import Stage
+from ...plan import Plan
 from ..cells import gigabytes
 from .drawing import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Scale, axes, box, key, svg, words
 from .page import text
 
 ITEMS = ("weights", "gradients", "optimizer", "activations", "logits", "buffers", "reserve")
+SHAPES = ("●", "■", "▲")
+"""Of the kinds of price in a scatter that has several."""
 MOST_MICROBATCHES = 32
 """Micro-batches of the timeline; more would be too narrow to see."""
 FORWARD, FORWARD_RECOMPUTED = 1 / 3, 1 / 4
@@ -23,13 +27,17 @@ recomputation (Narayanan et al. 2021, arXiv 2104.04473, section 3)."""
 
 @dataclass(frozen=True)
 class Dot:
-    """A plan in a scatter: ``kind`` is best, feasible or infeasible; ``why`` shows on hover."""
+    """A plan in a scatter: ``kind`` is best, feasible or infeasible; ``why`` shows on hover.
+
+    ``price`` is the kind of its price, which chooses the shape where there are several.
+    """
 
     seconds: float
     usd: float | None
     gpus: int
     kind: str
     why: str
+    price: str = ""
 
 
 def scatter(dots: Sequence[Dot]) -> str:
@@ -40,21 +48,31 @@ def scatter(dots: Sequence[Dot]) -> str:
     cost = [d.usd if d.usd is not None else float(d.gpus) for d in dots]
     x = Scale([d.seconds for d in dots], LEFT, WIDTH - RIGHT)
     y = Scale(cost, 330, TOP + 20)
+    kinds = [kind for kind in KINDS if any(dot.price == kind for dot in dots)]
     marks = []
     for dot, value in sorted(zip(dots, cost, strict=True), key=lambda pair: pair[0].kind == "best"):
-        mark = _mark(dot.kind, x.at(dot.seconds), y.at(value))
+        mark = _mark(dot, kinds, x.at(dot.seconds), y.at(value))
         marks.append(f"<g><title>{text(dot.why)}</title>{mark}</g>")
     show = show_usd if priced else lambda v: f"{v:,.0f}"
     frame = axes(x, y, ("wall-clock time", "cost" if priced else "GPUs"), (show_seconds, show))
     names = [("fc", "best"), ("fa", "feasible"), ("fe", "over a limit (hover: which)")]
+    if len(kinds) > 1:
+        said = ", ".join(f"{SHAPES[n]} {kind}" for n, kind in enumerate(kinds))
+        frame += words(WIDTH - RIGHT, TOP + 12, said, "end", "dim")
     return svg(410, "plans by time and cost", frame, *marks, key(names, 400))
 
 
-def _mark(kind: str, x: float, y: float) -> str:
-    if kind == "infeasible":
+def _mark(dot: Dot, kinds: Sequence[str], x: float, y: float) -> str:
+    """Draw a cross, or a circle; a square and a triangle for the second and third kind of price."""
+    if dot.kind == "infeasible":
         return f'<path class="bad" d="M{x - 5:.1f} {y - 5:.1f}l10 10m-10 0l10 -10"/>'
-    color, size = ("fc", 8) if kind == "best" else ("fa", 5)
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" class="{color}"/>'
+    color, size = ("fc", 8) if dot.kind == "best" else ("fa", 5)
+    shape = kinds.index(dot.price) if dot.price in kinds else 0
+    if shape == 0:
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" class="{color}"/>'
+    corner, side = f"M{x - size:.1f} {y + size:.1f}", 2 * size
+    path = f"h{side}v-{side}h-{side}z" if shape == 1 else f"h{side}l-{size} -{side}z"
+    return f'<path class="{color}" d="{corner}{path}"/>'
 
 
 def memory_bars(plan: Plan) -> str:

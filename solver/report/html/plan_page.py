@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from topology.units import show_seconds, show_usd
 
 from ...job.job import PlanningProblem
-from ...plan import Plan, Result
+from ...plan import Plan
+from ...result import Result
 from ..blocks import Block
 from ..drawing import to_svg
 from ..layouts import layout_text
@@ -99,8 +100,9 @@ def _dots(result: Result, rejected: Sequence[Plan]) -> list[Dot]:
 
 
 def _dot(plan: Plan, kind: str, why: str) -> Dot:
-    text = f"{layout_text(plan)} on {plan.gpus} GPUs{': ' * bool(why)}{why}"
-    return Dot(plan.cost.wall_clock_s, plan.cost.usd, plan.gpus, kind, text)
+    price = f", {plan.price_kind}" if plan.price_kind else ""
+    text = f"{layout_text(plan)} on {plan.gpus} GPUs{price}{': ' * bool(why)}{why}"
+    return Dot(plan.cost.wall_clock_s, plan.cost.usd, plan.gpus, kind, text, plan.price_kind)
 
 
 def _cluster(problem: PlanningProblem) -> str:
