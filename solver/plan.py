@@ -86,8 +86,9 @@ class Stage(Output):
     """Stages that are alike: the first of them, and how many there are.
 
     ``recomputed_layers`` of each are recomputed in full, the others by ``recompute``;
-    ``microbatch_s`` is the time of one micro-batch, forward and backward; ``drain_s`` what is left
-    once the pipeline has drained: data-parallel traffic, optimizer.
+    ``microbatch_s`` is the time of one micro-batch, forward and backward; ``spared_s`` what of it
+    the schedule keeps out of the fill of the pipeline; ``drain_s`` what is left once the pipeline
+    has drained: data-parallel traffic, optimizer.
     """
 
     name: Literal["first", "light", "heavy", "last"]
@@ -102,6 +103,7 @@ class Stage(Output):
     recomputed_layers: int = 0
     gpu: str = ""
     microbatch_s: float
+    spared_s: float = 0.0
     drain_s: float
     memory: StageMemory
 
@@ -236,12 +238,16 @@ class Options(Output):
         How context parallelism exchanges.
     recompute_modules
         What selective recomputation repeats; empty where the account does not say.
+    schedule
+        Order of a pipeline's passes: ``1f1b`` (interleaved where there are virtual stages), or
+        ``zb-h1``.
     """
 
     precision: str
     offload: str
     cp_comm: str
     recompute_modules: tuple[str, ...]
+    schedule: str = "1f1b"
 
 
 class Block(Output):

@@ -14,16 +14,6 @@ with twice the memory nothing but about 2 % of it (Qi et al. 2024, arXiv 2401.10
 ZB-H1, which the search can choose, is reckoned by `spared_seconds` instead."""
 
 
-def bubble_fraction(pp: IntArray, vpp: IntArray, microbatches: IntArray) -> FloatArray:
-    """Return the idle share of a uniform pipeline, (p - 1) / (v m + p - 1).
-
-    Source: Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters",
-    section 2.2 (there as a ratio to the ideal time); interleaving divides it by v.
-    """
-    idle = pp - 1
-    return np.asarray(idle / (vpp * microbatches + idle), dtype=np.float64)
-
-
 def chunks_in_flight(
     pp: IntArray,
     vpp: IntArray,

@@ -11,7 +11,7 @@ from topology.errors import InputError
 from ..job.job import PlanningProblem, Variants
 from ..plan import Plan, Result, Status
 from .ranking import Ranking, joined, ranked
-from .validate import validate
+from .validate import validate, validate_schedules
 
 
 def variants_of(problem: PlanningProblem) -> list[PlanningProblem]:
@@ -22,21 +22,22 @@ def variants_of(problem: PlanningProblem) -> list[PlanningProblem]:
     InputError
         Where none is: what the first of them breaks.
     """
-    asked = problem.search.variants
-    if asked == Variants():
+    asked, search = problem.search.variants, problem.search
+    validate_schedules(problem)
+    if asked == Variants() and search.schedules == (search.schedule,):
         return [problem]
-    search = problem.search
     combinations = itertools.product(
         asked.precision or (problem.job.recipe.precision,),
         asked.offload or (search.offload,),
         asked.cp_comm or (search.cp_comm,),
         asked.recompute_modules or (search.recompute_modules,),
+        search.schedules,
     )
     found, faults = [], []
-    for precision, offload, cp_comm, modules in combinations:
+    for precision, offload, cp_comm, modules, schedule in combinations:
         chosen = {
             "offload": offload, "cp_comm": cp_comm, "recompute_modules": modules,
-            "variants": Variants(),
+            "schedule": schedule, "variants": Variants(),
         }  # fmt: skip
         recipe = problem.job.recipe.model_copy(update={"precision": precision})
         one = replace(
