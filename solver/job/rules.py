@@ -39,10 +39,8 @@ RULE_FIELDS: dict[str, Relation] = {"fix": "=", "forbid": "!=", "max": "<=", "mi
 LARGEST = 10**9
 MOST_RULES = 100
 
-_VALUE = r"[0-9]{1,9}|[0-9A-Za-z-]{1,40}"
-_WRITTEN = re.compile(
-    rf"\s*([A-Za-z_]{{1,40}})\s*(?:=\s*((?:{_VALUE})(?:\s*,\s*(?:{_VALUE}))*)\s*)?"
-)
+_VALUES = r"[0-9A-Za-z-]{1,40}(?:\s*,\s*[0-9A-Za-z-]{1,40})*"
+_WRITTEN = re.compile(rf"\s*([A-Za-z_]{{1,40}})\s*(?:=\s*({_VALUES})\s*)?")
 
 
 class Rule(BaseModel):
