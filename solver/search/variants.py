@@ -81,6 +81,9 @@ def merged(problem: PlanningProblem, results: Sequence[Result], top: int) -> Res
             "fastest": min(fast, key=lambda plan: plan.estimate.time.step_s, default=None),
             "refined": best.refined,
             "front": ranked(front, on_front=True),
+            "gpu_counts_considered": tuple(
+                sorted({n for result in results for n in result.gpu_counts_considered})
+            ),
             "expected_error": max(result.expected_error for result in results),
             "certificate": joined([result.certificate for result in results]),
             "reasons": () if shown else first.reasons,
