@@ -23,7 +23,7 @@ from .memory.offload import (
     moved_activations,
     update_seconds,
 )
-from .memory.peak import least_bytes, memory_items
+from .memory.peak import least_bytes, least_bytes_anywhere, memory_items
 from .memory.states import weights_of
 from .parameters import Held, trained
 from .profile import Profile
@@ -130,10 +130,11 @@ class Calibrated:
         """
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         # The kinds are in order of time: the first repeats least.
-        base = self.stage_times(shapes, stages, self.kinds[:1], both=False).base[..., 0]
+        times = self.stage_times(shapes, stages, self.kinds[:1], both=False)
+        base, spared = times.base[..., 0], times.spared(shapes)
         column = (slice(None), None)
         pace, share = pipeline_grains(
-            base, stages.count, self.fill(shapes)[column], shapes.microbatches[column]
+            base, stages.count, self.fill(shapes)[column], shapes.microbatches[column], spared
         )
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
@@ -144,10 +145,13 @@ class Calibrated:
         memory = mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
         if balanced:
             plain = (shapes.vpp == 1)[:, None]
-            mean = (base * stages.count).sum(axis=-1, keepdims=True) / shapes.pp[:, None]
+            mean, spared = (
+                (part * stages.count).sum(axis=-1, keepdims=True) / shapes.pp[:, None]
+                for part in (base, spared)
+            )
             level, _ = pipeline_grains(
                 mean, np.ones_like(stages.count[:, :1]), self.fill(shapes)[column],
-                shapes.microbatches[column],
+                shapes.microbatches[column], spared,
             )  # fmt: skip
             overhead = grains(self.step_overhead(shapes))[:, None]
             pace, tail = np.where(plain, level - 1, pace), np.where(plain, overhead, tail)
@@ -158,7 +162,9 @@ class Calibrated:
     def _least_of_any_stage(self, shapes: Shapes) -> IntArray:
         """Bound the memory of the stage with most layers, wherever it is, MiB; shape (N,)."""
         stages = fullest_stage(self.job.transformer, shapes.pp)
-        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds, self.offload)
+        need = least_bytes_anywhere(
+            self.job, self.profile, shapes, stages, self.kinds, self.offload
+        )
         alone = shapes.pp == 1
         return mebibytes(np.where(alone, need[:, FIRST], need[:, [FIRST, HEAVY]].min(axis=-1)))
 
@@ -198,6 +204,7 @@ class Calibrated:
             figures.sent(self.limits.comm_metric, (row, busiest)),
             shapes.microbatches * compute[row, busiest],
             busiest,
+            figures.spared,
         )
         filled = replace(shapes, vpp=self.fill(shapes))
         tables = round_up(filled, columns, stages, len(self.kinds), seconds)

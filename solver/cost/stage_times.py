@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from .frozen import layers_with_backward
 from .layer import LayerTimes
 from .machine import Machine
 from .parameters import trained
+from .schedule import spared_seconds
 from .shapes import Shapes
 from .stages import Stages
 from .ticks import FloatArray, IntArray
@@ -39,6 +40,9 @@ class StageTimes:
         Compute that recomputation adds to backward.
     exposed, total
         Communication by axis, forward and backward and recomputation.
+    weight, least
+        Part of backward that only gives gradients of weights, and the least of forward, gradients
+        of inputs and these, layer by layer; (N, 4), 0 where the schedule does not part them.
     """
 
     forward: FloatArray
@@ -46,6 +50,16 @@ class StageTimes:
     recompute: FloatArray
     exposed: dict[str, FloatArray]
     total: dict[str, FloatArray]
+    weight: FloatArray | float = 0.0
+    least: FloatArray | float = 0.0
+
+    def spared(self, shapes: Shapes) -> FloatArray | float:
+        """Return what the schedule takes out of each stage's share of the fill, (N, 4) or 0."""
+        if isinstance(self.weight, float):
+            return 0.0
+        column = (slice(None), None)
+        return spared_seconds(shapes.pp[column], shapes.microbatches[column], self.weight,
+                              np.asarray(self.least))  # fmt: skip
 
     @property
     def base(self) -> FloatArray:
@@ -137,7 +151,10 @@ def stage_times(
     accumulate = profile.stack.accumulate_bytes / machine.hbm_bytes_per_s
     if np.any(accumulate > 0):
         micro = micro + accumulate * trained(job, laid.shapes, laid.stages).every
-    return StageTimes(passes * forward, backward + micro, recompute, sides[0], sides[-1])
+    times = StageTimes(passes * forward, backward + micro, recompute, sides[0], sides[-1])
+    if profile.software.schedule != "zb-h1":
+        return times
+    return replace(times, weight=laid.summed(after, "weight"), least=laid.summed(after, "least"))
 
 
 def _with_backward(job: Job, laid: Laid) -> Weights:

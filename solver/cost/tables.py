@@ -84,6 +84,8 @@ class Seconds:
         Seconds a step on the busiest stage; (N, K, Z) and (N,).
     busiest
         Class of that stage; (N,).
+    spared
+        Seconds that the schedule takes out of a stage's share of the fill.
     """
 
     stage: FloatArray
@@ -92,6 +94,7 @@ class Seconds:
     communication: FloatArray
     compute: FloatArray
     busiest: IntArray
+    spared: FloatArray | float = 0.0
 
 
 def round_up(
@@ -103,7 +106,7 @@ def round_up(
     column = (slice(None), None, None, None)
     pace, share = pipeline_grains(
         np.broadcast_to(seconds.stage, full), count, shapes.vpp[column],
-        shapes.microbatches[column],
+        shapes.microbatches[column], seconds.spared,
     )  # fmt: skip
     tail = np.where(count > 0, np.broadcast_to(seconds.tail, full), 0.0)
     need = np.where(count > 0, np.broadcast_to(seconds.need, full), 0.0)

@@ -16,7 +16,8 @@ from ..axes.data import FULL_SHARDING
 from ..estimate import AxisTime, Estimate, Stage, StageMemory, StepTime
 from ..job.job import Account, Job, Limits, Recompute, Search
 from . import textbook
-from .schedule import bubble_fraction, pipeline_grains, step_ticks
+from .bubble import bubble_fraction
+from .schedule import pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
 from .stages import CLASSES, RECOMPUTE_CLASS, Stages, split

@@ -16,7 +16,8 @@ from .finetune import Finetune, trainable_parameters
 from .recipe import Precision, Recipe
 from .reliability import Reliability
 from .rules import Rule
-from .step_flops import training_flops
+from .schedules import SCHEDULES, PipelineSchedule
+from .step_flops import PassFlops, pass_flops, training_flops
 from .transformer import MAX_TOKENS, Transformer
 
 if TYPE_CHECKING:
@@ -120,6 +121,11 @@ class Job(Frozen):
         return training_flops(self.transformer, seen, self.finetune) * self.step_tokens
 
     @property
+    def pass_flops(self) -> PassFlops:
+        """FLOPs per token of the three passes of a step, all of the model trained."""
+        return pass_flops(self.transformer, self.document_tokens)
+
+    @property
     def document_tokens(self) -> float:
         """Tokens that attention runs over: the sequence, or a packed document."""
         span = self.attention_span
@@ -144,7 +150,7 @@ class Limits(Frozen):
     mem_headroom
         Fraction of usable memory that stays free.
     max_bubble
-        Largest pipeline bubble, (p-1)/(v m + p-1).
+        Largest pipeline bubble, (p-1)/(v m + p-1) under 1F1B.
     max_comm
         Largest ratio of communication to compute.
     comm_metric
@@ -182,6 +188,7 @@ class Variants(Frozen):
     offload: tuple[Offload, ...] = ()
     cp_comm: tuple[CpComm, ...] = ()
     recompute_modules: tuple[tuple[str, ...], ...] = ()
+    schedule: tuple[PipelineSchedule, ...] = ()
 
 
 class Search(Frozen):
@@ -217,8 +224,10 @@ class Search(Frozen):
         (all-to-all).
     recompute_modules
         What selective recomputation repeats; None takes the software stack's.
+    schedule
+        Order of a pipeline's passes (``solver.job.schedules``).
     variants
-        Alternatives of precision and of the three fields above; each is searched.
+        Alternatives of precision and of the four fields above; each is searched.
     """
 
     tp: tuple[int, ...] | None = None
@@ -240,7 +249,25 @@ class Search(Frozen):
     offload: Offload = "none"
     cp_comm: CpComm = "ring"
     recompute_modules: tuple[str, ...] | None = None
+    schedule: PipelineSchedule = "1f1b"
     variants: Variants = Variants()
+
+    @property
+    def zero_bubble(self) -> bool:
+        """Whether weight gradients wait: every plan then has a pipeline of whole stages."""
+        return self.schedule == "zb-h1"
+
+    @property
+    def schedules(self) -> tuple[PipelineSchedule, ...]:
+        """Schedules to look at: those listed, else those that a rule fixes, less what rules forbid.
+
+        A rule counts them by their place in ``SCHEDULES``.
+        """
+        fixed = [r.value for r in self.rules if r.axis == "schedule" and r.relation == "="]
+        named = tuple(SCHEDULES[place] for place in fixed) or (self.schedule,)
+        listed = self.variants.schedule or named
+        kept = self.keeps("schedule", np.array([SCHEDULES.index(name) for name in listed]))
+        return tuple(name for name, keep in zip(listed, kept, strict=True) if keep)
 
     def allows(self, axis: str, degrees: IntArray) -> BoolArray:
         """Mark the degrees of an axis that its list and its rules allow."""

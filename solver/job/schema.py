@@ -42,6 +42,7 @@ from .job import (
 from .recipe import OPTIMIZERS, PRECISIONS, Optimizer, Precision
 from .reliability_field import ReliabilitySpec, or_switched, switched
 from .rules import Rule, parse_rules
+from .schedules import SCHEDULES
 from .transformer import MAX_TOKENS
 
 VERSION = 1
@@ -210,6 +211,7 @@ class SearchSpec(Frozen):
     recompute_modules: Annotated[
         tuple[tuple[str, ...], ...], BeforeValidator(module_sets), MODULES
     ] = ()
+    schedule: Annotated[tuple[str, ...], BeforeValidator(several(*SCHEDULES)), SEVERAL] = ()
     stages: Annotated[str, BeforeValidator(choice("even", "refine", "free"))] = "refine"
     fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
     forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()

@@ -62,7 +62,10 @@ def judged_plan(
     layout = layout_of(degrees, decision.zero, decision.replicas)
     batch = batch_of(instance.job, degrees)
     cost = cost_of(instance, estimate.time.step_s, [(degrees["held"], instance.group)])
-    facts = Facts(instance.job, instance.group, instance.limits, layout, batch, estimate, cost)
+    facts = Facts(
+        instance.job, instance.group, instance.limits, layout, batch, estimate, cost,
+        instance.search.schedule,
+    )  # fmt: skip
     checks = judge(facts)
     second_opinion(decision.step, decision.memory, facts)
     kinds = [instance.cost.kinds[k] for k in decision.recompute]
@@ -93,6 +96,7 @@ def options_of(instance: Instance) -> Options:
         offload=search.offload,
         cp_comm=search.cp_comm,
         recompute_modules=profile.software.recompute_modules if profile else (),
+        schedule=search.schedule,
     )
 
 

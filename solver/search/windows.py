@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cost.memory.peak import least_bytes
+from ..cost.memory.peak import least_bytes_anywhere
 from ..cost.schedule import pipeline_grains
 from ..cost.stage_options import Position, StageOptions
 from ..cost.stages import (
@@ -99,12 +99,15 @@ class _Bounds:
             which == FIRST, which == (FIRST if alone else LAST), 0 * one,
         )  # fmt: skip
         shapes = pipeline.shape.take(np.zeros(len(counts), np.int64))
-        base = model.stage_times(shapes, stages, model.kinds[:1]).base[..., 0]
+        times = model.stage_times(shapes, stages, model.kinds[:1])
         entry = (slice(None), None)
         pace, share = pipeline_grains(
-            base, one, model.fill(shapes)[entry], shapes.microbatches[entry]
+            times.base[..., 0], one, model.fill(shapes)[entry], shapes.microbatches[entry],
+            times.spared(shapes),
+        )  # fmt: skip
+        need = mebibytes(
+            least_bytes_anywhere(model.job, model.profile, shapes, stages, model.kinds)
         )
-        need = mebibytes(least_bytes(model.job, model.profile, shapes, stages, model.kinds))
         several = len(counts) > 1
         step = (
             int(share[1, HEAVY] - share[0, HEAVY]) // int(counts[1] - counts[0]) if several else 0

@@ -57,6 +57,8 @@ class Plan(NamedTuple):
     step: int
     mebibytes: int
     slowdown: int = 1_000_000
+    late: int = 0
+    """Whether weight gradients wait: which schedule this is, 1F1B or ZB-H1."""
 
     @property
     def wall(self) -> int:
@@ -195,6 +197,7 @@ class Block:
             step=int(priced.step[row, column]),
             mebibytes=int(priced.mebibytes[row, column]),
             slowdown=slowdown(self.question, held_gpus(self.question, self.gpus)),
+            late=int(self.question.search.schedule == "zb-h1"),
         )
 
 
@@ -238,6 +241,17 @@ def enumerate_best(
                 if best is None or plan.key(goal) < best.key(goal):
                     best = plan
     return best
+
+
+def best_of_all(questions: list[Question], goal: Goal, priced: list[list[Block]]) -> Plan | None:
+    """Return the best plan over several schedules; one that is as good in the first three wins
+    where its schedule comes first."""
+    every = [
+        plan
+        for one, blocks_of_it in zip(questions, priced, strict=True)
+        if (plan := enumerate_best(one, goal, blocks_of_it)) is not None
+    ]
+    return min(every, key=lambda plan: (plan.key(goal)[:3], plan.late), default=None)
 
 
 def enumerate_front(question: Question, priced_blocks: list[Block] | None = None) -> list[Point]:

@@ -161,6 +161,25 @@ def memory_items(
     return MemoryItems(states, phases(kept), options, Moved(phases(here), away, kept - here))
 
 
+def least_bytes_anywhere(
+    job: Job,
+    profile: Profile,
+    shapes: Shapes,
+    stages: Stages,
+    kinds: tuple[Recompute, ...],
+    offload: int = 0,
+) -> FloatArray:
+    """Bound the peak of stages wherever they stand, given at the last place, shape (N, 4).
+
+    1F1B holds least there; ZB-H1, which only grows or only falls along the pipeline, at one end.
+    """
+    need = least_bytes(job, profile, shapes, stages, kinds, offload)
+    if profile.software.schedule != "zb-h1":
+        return need
+    first = replace(stages, index=0 * stages.index)
+    return np.minimum(need, least_bytes(job, profile, shapes, first, kinds, offload))
+
+
 def least_bytes(
     job: Job,
     profile: Profile,
