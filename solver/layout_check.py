@@ -18,7 +18,7 @@ from .cost.stages import interleaves, stack_fits
 from .cost.tables import Choice
 from .job.job import RECOMPUTE, PlanningProblem
 from .plan import Plan
-from .search.assemble import judged_plan
+from .search.assemble import judged_plans
 from .search.decision import decide
 from .search.instance import LONGEST_STEP, Instance
 from .search.search import instance_of
@@ -107,7 +107,7 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     decision = decide(instance, tables, 0, 0, choice)
     if decision.step > LONGEST_STEP:
         raise InputError(too_long(problem))
-    return judged_plan(instance, tables, choice, decision, 1)
+    return judged_plans(instance, tables, [choice], [decision])[0]
 
 
 def _textbook_axes(shapes: Shapes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -239,16 +240,19 @@ class Calibrated:
         )
         return replace(times, exposed=exposed, total=total)
 
-    def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
-        """Itemise one complete choice."""
+    def estimates(self, tables: Tables, choices: Sequence[Choice]) -> list[Estimate]:
+        """Itemise one complete choice of each shape."""
         from .itemise import Slot, Totals, itemise  # noqa: PLC0415 - it reads this module's types
 
-        single = tables.take(np.array([row]))
-        figures = self.figures(single.shapes, single.stages, single.shardings)
-        slots = [
-            Slot(self, figures, single.stages, (0, stage), choice.recompute[group], choice.sharding)
-            for stage, group in enumerate(RECOMPUTE_CLASS)
-            if single.stages.count[0, stage] > 0
-        ]
-        step, _, sent = evaluate(single, 0, choice)
-        return itemise(slots, Totals(step, sent, int(single.compute[0])))
+        stages = tables.stages
+        figures = self.figures(tables.shapes, stages, tables.shardings)
+        found = []
+        for row, choice in enumerate(choices):
+            slots = [
+                Slot(self, figures, stages, (row, stage), choice.recompute[group], choice.sharding)
+                for stage, group in enumerate(RECOMPUTE_CLASS)
+                if stages.count[row, stage] > 0
+            ]
+            step, _, sent = evaluate(tables, row, choice)
+            found.append(itemise(slots, Totals(step, sent, int(tables.compute[row]))))
+        return found

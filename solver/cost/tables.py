@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -160,5 +161,5 @@ class CostModel(Protocol):
     def tables(self, shapes: Shapes, columns: Shardings | None = None) -> Tables:
         """Return the coefficients of every choice, or of the given shardings only."""
 
-    def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
-        """Itemise one complete choice."""
+    def estimates(self, tables: Tables, choices: Sequence[Choice]) -> list[Estimate]:
+        """Itemise one complete choice of each shape."""

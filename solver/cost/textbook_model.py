@@ -6,6 +6,7 @@ of data parallelism hides behind compute, and the communication ratio counts all
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -181,9 +182,12 @@ class Textbook:
         )  # fmt: skip
         return round_up(shapes, columns, stages, len(self.kinds), seconds)
 
-    def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
-        """Itemise one complete choice."""
-        one = tables.take(np.array([row]))
+    def estimates(self, tables: Tables, choices: Sequence[Choice]) -> list[Estimate]:
+        """Itemise one complete choice of each shape."""
+        rows = (tables.take(np.array([row])) for row in range(len(choices)))
+        return [self._estimate(one, choice) for one, choice in zip(rows, choices, strict=True)]
+
+    def _estimate(self, one: Tables, choice: Choice) -> Estimate:
         used = [c for c in range(CLASSES) if one.stages.count[0, c] > 0]
         stages = tuple(self._stage(one, choice, c) for c in used)
         worst = max(range(len(stages)), key=lambda i: stages[i].memory.total_bytes)

@@ -16,7 +16,7 @@ from .cpsat.factory import SolverSettings
 from .cpsat.run import ChunkAnswer, break_ties, solve_chunk
 from .decision import Decision, decide
 from .instance import LONGEST_STEP, Instance
-from .pricing import BATCH, NEVER, Priced, refined_bounds
+from .pricing import BATCH, NEVER, Priced, legal_values, refined_bounds
 
 CHUNK = 4
 """Shapes in one model: enough that CP-SAT chooses among them, few enough for milliseconds."""
@@ -268,6 +268,8 @@ class Searcher:
         value = best.value(self.instance)
         able = rows[bounds[rows] <= value]
         tied = able[self.refined(able, bounds[able]) <= value].tolist()
+        if len(tied) == 1 and self._is_single(tied[0], value):
+            return best
         tied.sort(key=lambda row: (self._reach(row, value), row))
         winner = best
         for start in range(0, len(tied), TIED):
@@ -287,6 +289,13 @@ class Searcher:
                 one = decide(self.instance, tables, answer.row, reach[answer.row], answer.choice)
                 winner = min(winner, one, key=lambda d: d.key(self.instance))
         return winner
+
+    def _is_single(self, row: int, value: int) -> bool:
+        """Whether a shape has one choice with a goal of at most ``value``, so nothing is tied."""
+        if self.instance.search.recompute_by_stage:
+            return False
+        tables = self.priced.tables([row], self.instance.goal, value)
+        return int((legal_values(self.instance, tables) <= value).sum()) == 1
 
     def _reach(self, row: int, value: int) -> tuple[int, int]:
         """Least second objective and axes that a shape can have at the goal ``value``."""

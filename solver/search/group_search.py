@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem
 from ..plan import Plan
 from ..result import Certificate, Result
-from .assemble import plan_of
+from .assemble import plans_of
 from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
@@ -97,10 +97,10 @@ class GroupSearch:
         return Result(
             status="optimal" if proved and front_proved else "feasible",
             objective=self.problem.objective.minimise,
-            plans=tuple(self._plan(answer, i + 1) for i, answer in enumerate(answers)),
+            plans=tuple(self._plans(answers)),
             recommended=place,
             fastest=self._fastest(),
-            refined=None if refined is None else self._plan(refined, 1),
+            refined=None if refined is None else split_plan(refined, 1),
             front=front,
             profile=self.profile,
             expected_error=self.error,
@@ -150,10 +150,12 @@ class GroupSearch:
         chosen = self.problem.objective.tolerance
         return max(self.difference, LEAST_TOLERANCE) if chosen is None else chosen
 
-    def _plan(self, answer: Decision | Split, rank: int) -> Plan:
-        if isinstance(answer, Split):
-            return split_plan(answer, rank)
-        return plan_of(self.instance, self.priced, answer, rank)
+    def _plans(self, answers: Sequence[Decision | Split]) -> list[Plan]:
+        """Build the plans of some answers, ranked as they come."""
+        even = [answer for answer in answers if isinstance(answer, Decision)]
+        built = iter(plans_of(self.instance, self.priced, even))
+        plans = (split_plan(a, 1) if isinstance(a, Split) else next(built) for a in answers)
+        return [plan.model_copy(update={"rank": i}) for i, plan in enumerate(plans, 1)]
 
     def _fastest(self) -> Plan | None:
         """Return the fastest plan beside the cheapest; its price says what speed costs."""
@@ -165,7 +167,7 @@ class GroupSearch:
             return None
         unique = other.searcher.unique(other.rows, other.bounds, found.best)
         best = unique or found.best
-        return other._plan(other._split(best)[0] or best, 1)
+        return other._plans([other._split(best)[0] or best])[0]
 
     def _for_time(self) -> GroupSearch:
         """Return the same problem for the fastest plan, over the same priced shapes."""
@@ -180,7 +182,7 @@ class GroupSearch:
         points, proved = complete_front(
             self.searcher, self.rows, self.bounds, self.splits.on if self._free else None
         )
-        plans = (self._plan(point, i + 1) for i, point in enumerate(points))
+        plans = self._plans(points)
         return tuple(plan.model_copy(update={"on_front": True}) for plan in plans), proved
 
     def _unit(self, value: int | None) -> float | None:

@@ -143,36 +143,55 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
     communication; NEVER where there is none. Classes and quantities may choose apart what the model
     couples, so this is a relaxation of what CP-SAT decides.
     """
+    fits = _fits(instance, tables)
+    if instance.search.recompute_by_stage:
+        step, memory = _apart(tables, fits)
+    else:
+        # The one kind of a shape and sharding with the least step may not be that of least memory.
+        step, memory = (part.min(axis=1) for part in _alike(tables, fits))
+    possible = _ends_in_time(instance, step, tables.shapes.held[:, None])
+    return np.where(possible, step, NEVER), np.where(possible, memory, NEVER)
+
+
+def legal_values(instance: Instance, tables: Tables) -> IntArray:
+    """Return the goal of every choice of one kind for all stages, (N, K, Z); NEVER if illegal."""
+    step, memory = _alike(tables, _fits(instance, tables))
+    held = tables.shapes.held[:, None, None]
+    possible = _ends_in_time(instance, step, held)
+    value = instance.value(instance.goal, step, memory, held)
+    return np.where(possible, value, NEVER)
+
+
+def _fits(instance: Instance, tables: Tables) -> BoolArray:
+    """Mark the choices of each class of stages that keep memory and communication."""
     fits = np.broadcast_to(tables.shardings.valid[:, None, None, :], tables.memory.shape)
     if instance.holds("memory"):
         fits = fits & (tables.memory <= instance.cost.capacity_mib)
     if instance.holds("communication"):
         fits = fits & _communicates(instance, tables)
-    if instance.search.recompute_by_stage:
-        step, memory = _apart(tables, fits)
-    else:
-        step, memory = _alike(tables, fits)
-    held = tables.shapes.held[:, None]
+    return fits
+
+
+def _ends_in_time(instance: Instance, step: IntArray, held: IntArray) -> BoolArray:
+    """Mark the steps that the search represents, and that deadline and budget leave."""
     charged = instance.charged(step, held)
     possible = (step <= LONGEST_STEP) & (charged <= LONGEST_STEP)
     if instance.holds("deadline"):
         possible = possible & (charged <= instance.longest_step)
     if instance.holds("budget"):
         possible = possible & (charged * held <= instance.most_gpu_ticks)
-    return np.where(possible, step, NEVER), np.where(possible, memory, NEVER)
+    return np.asarray(possible)
 
 
 def _alike(tables: Tables, fits: BoolArray) -> tuple[IntArray, IntArray]:
-    """Bound step and memory where all stages recompute by one kind, (N, Z)."""
+    """Return step and memory where all stages recompute by one kind, (N, K, Z)."""
     present = (tables.stages.count > 0)[:, :, None, None]
-    possible = (fits | ~present).all(axis=1)  # (N, K, Z)
+    possible = (fits | ~present).all(axis=1)
     pace, share, tail = (
         np.moveaxis(part, 1, -1) for part in (tables.pace, tables.share, tables.tail)
     )
     step = np.where(possible, step_ticks(pace, share, tail), NEVER)
-    memory = np.where(possible, tables.memory.max(axis=1), NEVER)
-    # The one kind of a shape and sharding with the least step may not be that of least memory.
-    return step.min(axis=1), memory.min(axis=1)
+    return step, np.where(possible, tables.memory.max(axis=1), NEVER)
 
 
 def _apart(tables: Tables, fits: BoolArray) -> tuple[IntArray, IntArray]:
