@@ -11,7 +11,7 @@ from ..axes import context, expert, tensor
 from ..job.job import Job, Recompute
 from .communication import neighbour_seconds
 from .frozen import layers_with_backward
-from .layer import LayerTimes
+from .layer import LayerTimes, Part
 from .machine import Machine
 from .parameters import trained
 from .schedule import spared_seconds
@@ -125,9 +125,7 @@ def stage_times(
     backward = laid.summed(after, "backward")
     recompute = _recomputation(laid, after, forward if after is weights else None, kinds)
     repeats = np.array([float(kind == "full") for kind in kinds])
-    axes = AXES if profile.software.sequence_parallel else REDUCED
-    if profile.software.cp_comm == "all_to_all":
-        axes = {**axes, "cp": context.BACKWARD_HEADS}
+    axes = _axes(machine)
     sides: list[dict[str, FloatArray]] = []
     for which in (0, 1) if both else (0,):
         side = {}
@@ -155,6 +153,33 @@ def stage_times(
     if profile.software.schedule != "zb-h1":
         return times
     return replace(times, weight=laid.summed(after, "weight"), least=laid.summed(after, "least"))
+
+
+def least_layer_seconds(
+    job: Job, machine: Machine, layers: LayerTimes, kinds: tuple[Recompute, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Bound what a dense and a mixture layer add to a micro-batch on any stage, seconds (cores,).
+
+    Forward only where some layers may be frozen.
+    """
+    if job.finetune is not None:
+        return layers.dense.forward, layers.moe.forward
+    again = float(kinds[0] == "full")
+    axes = _axes(machine)
+
+    def seconds(part: Part) -> FloatArray:
+        compute = (1 + again) * part.forward + part.backward
+        sent = (getattr(part, axis)[0] * (1 + ratio + again) for axis, ratio in axes.items())
+        return np.asarray(compute + sum(sent))
+
+    return seconds(layers.dense), seconds(layers.moe)
+
+
+def _axes(machine: Machine) -> dict[str, float]:
+    """Return the backward volume over forward of each axis with traffic in every layer."""
+    software = machine.profile.software
+    axes = AXES if software.sequence_parallel else REDUCED
+    return {**axes, "cp": context.BACKWARD_HEADS} if software.cp_comm == "all_to_all" else axes
 
 
 def _with_backward(job: Job, laid: Laid) -> Weights:

@@ -155,8 +155,14 @@ class CostModel(Protocol):
     def on(self, group: NodeGroup) -> CostModel:
         """Return the same account on another node group."""
 
-    def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
-        """Return admissible lower bounds of step ticks and of memory in MiB, shape (N,)."""
+    def floor(self, shapes: Shapes) -> IntArray:
+        """Return a bound of step ticks that is cheaper and no higher than ``bounds``, (N,)."""
+
+    def bounds(self, shapes: Shapes, capacity_mib: int | None = None) -> tuple[IntArray, IntArray]:
+        """Return lower bounds of step ticks and of memory in MiB, (N,).
+
+        Of steps that may fit in ``capacity_mib``, if given; every term is admissible.
+        """
 
     def tables(self, shapes: Shapes, columns: Shardings | None = None) -> Tables:
         """Return the coefficients of every choice, or of the given shardings only."""

@@ -147,8 +147,15 @@ class Textbook:
 
     # -- the faces of a cost model ----------------------------------------------------------------
 
-    def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
-        """Bound step and memory from below: no recomputation charged, everything sharded."""
+    def floor(self, shapes: Shapes) -> IntArray:
+        """Bound the step by nothing: the full bound is as cheap."""
+        return np.zeros(len(shapes), np.int64)
+
+    def bounds(self, shapes: Shapes, capacity_mib: int | None = None) -> tuple[IntArray, IntArray]:
+        """Bound step and memory from below: no recomputation charged, everything sharded.
+
+        Recomputation is left out whether it is needed for ``capacity_mib`` or not.
+        """
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         column = (slice(None), None)
         pace, share = pipeline_grains(

@@ -57,8 +57,7 @@ class GroupSearch:
         tally = twin.searcher.tally if twin else Tally()
         self.searcher: Searcher = Searcher(instance, self.priced, settings, clock, tally)
         self.splits = Splits(instance, self.space.shapes, settings, clock, tally)
-        self.bounds = self.searcher.bounds()
-        self.rows = np.flatnonzero(self.bounds < NEVER)
+        self.rows = np.flatnonzero(self.searcher.bounds < NEVER)
         if isinstance(instance.cost, Calibrated):
             profile = instance.cost.profile
             self.profile, self.measured = profile.name, profile.measured
@@ -73,7 +72,7 @@ class GroupSearch:
         """Search, break ties, then the runners-up, the recommendation and the front."""
         if progress is not None:
             self.clock.watch = lambda bound, value: progress(self._unit(bound), self._unit(value))
-        found = self.searcher.best(self.rows, self.bounds, NEVER)
+        found = self.searcher.best(self.rows, NEVER)
         value = None if found.best is None else found.best.value(self.instance)
         self.clock.watch(found.bound, value)
         split, freely = self._split(found.best)
@@ -82,10 +81,10 @@ class GroupSearch:
         proved = found.proved and freely.proved
         answers: list[Decision | Split] = [split] if split else []
         if found.best is not None:
-            unique = self.searcher.unique(self.rows, self.bounds, found.best)
+            unique = self.searcher.unique(self.rows, found.best)
             proved &= unique is not None
             best = unique or found.best
-            answers += [best, *runners_up(self.searcher, self.rows, self.bounds, best, top)]
+            answers += [best, *runners_up(self.searcher, self.rows, best, top)]
             del answers[top:]
         place = self._recommended(answers)
         front, front_proved = self._front()
@@ -132,7 +131,7 @@ class GroupSearch:
         first = answers[0]
         value = self._value(first)
         most = int(value * (1 + self._tolerance()))
-        simple = recommended(self.searcher, self.rows, self.bounds, most, first.axes)
+        simple = recommended(self.searcher, self.rows, most, first.axes)
         if simple is None:
             return 1
         if simple not in answers:
@@ -162,10 +161,10 @@ class GroupSearch:
         if self.instance.goal != "cost":
             return None
         other = self._for_time()
-        found = other.searcher.best(other.rows, other.bounds, NEVER)
+        found = other.searcher.best(other.rows, NEVER)
         if found.best is None:
             return None
-        unique = other.searcher.unique(other.rows, other.bounds, found.best)
+        unique = other.searcher.unique(other.rows, found.best)
         best = unique or found.best
         return other._plans([other._split(best)[0] or best])[0]
 
@@ -180,7 +179,7 @@ class GroupSearch:
         if self.instance.goal != "time":
             return self._for_time()._front()
         points, proved = complete_front(
-            self.searcher, self.rows, self.bounds, self.splits.on if self._free else None
+            self.searcher, self.rows, self.splits.on if self._free else None
         )
         plans = self._plans(points)
         return tuple(plan.model_copy(update={"on_front": True}) for plan in plans), proved

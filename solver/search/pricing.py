@@ -1,4 +1,4 @@
-"""Shapes priced on demand: cheap bounds for all, full coefficients for those that are opened."""
+"""Shapes priced on demand: a floor for all, bounds for some, coefficients for fewer still."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH = 48
 """Shapes priced in the first call of a search: enough to fill numpy's vectors."""
 
 BLOCK = 32_768
-"""Shapes bounded in one call."""
+"""Shapes bounded in one call at most, to hold memory down."""
 
 KEPT = 4_096
 """Shapes whose full tables are kept at a time, about 5 kB each."""
@@ -43,13 +43,20 @@ class Priced:
     shapes
         All shapes of the space.
     step_bound, memory_bound
-        Cheap bounds of ticks and MiB, shape (N,).
+        Bounds of ticks and MiB, (N,): the floor of the step and no memory until `bound` is asked
+        for more.
+    bounded
+        Whether it was.
+    capacity_mib
+        Memory that plans keep to, so that bounds may count on it; None for none.
     """
 
     instance: Instance
     shapes: Shapes
     step_bound: IntArray
     memory_bound: IntArray
+    bounded: BoolArray
+    capacity_mib: int | None
     _batch_of: dict[int, tuple[int, int]] = field(default_factory=dict)
     _rows: list[IntArray] = field(default_factory=list)
     _least: dict[Goal, tuple[int, IntArray]] = field(default_factory=dict)
@@ -58,16 +65,29 @@ class Priced:
 
     @staticmethod
     def of(instance: Instance, shapes: Shapes) -> Priced:
-        """Bound every shape, some thousands at a time to hold memory down."""
-        parts = [
-            instance.cost.bounds(shapes.take(slice(start, start + BLOCK)))
-            for start in range(0, len(shapes), BLOCK)
-        ]
-        if not parts:
-            nothing = np.zeros(0, np.int64)
-            return Priced(instance, shapes, nothing, nothing)
-        step, memory = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Priced(instance, shapes, step, memory)
+        """Work out the floor of every shape."""
+        floor = instance.cost.floor(shapes) if len(shapes) else np.zeros(0, np.int64)
+        capacity = instance.cost.capacity_mib if instance.holds("memory") else None
+        nothing = np.zeros_like(floor)
+        return Priced(instance, shapes, floor, nothing, nothing.astype(bool), capacity)
+
+    def under(self, instance: Instance) -> Priced:
+        """Return the same shapes with the bounds that are known, under more limits."""
+        return Priced(
+            instance, self.shapes, self.step_bound, self.memory_bound, self.bounded,
+            self.capacity_mib,
+        )  # fmt: skip
+
+    def bound(self, rows: IntArray) -> None:
+        """Work out the bounds of some shapes, unless they are already."""
+        new = rows[~self.bounded[rows]]
+        for start in range(0, len(new), BLOCK):
+            part = new[start : start + BLOCK]
+            step, memory = self.instance.cost.bounds(self.shapes.take(part), self.capacity_mib)
+            # The floor sums the same terms in another order: where all are there it may be higher.
+            self.step_bound[part] = np.maximum(step, self.step_bound[part])
+            self.memory_bound[part] = memory
+            self.bounded[part] = True
 
     @cached_property
     def axes(self) -> IntArray:
@@ -75,11 +95,6 @@ class Priced:
         s = self.shapes
         degrees = np.stack([s.tp, s.pp, s.cp, s.ep, s.etp, s.dp])
         return np.asarray((degrees > 1).sum(axis=0))
-
-    @cached_property
-    def charged_bound(self) -> IntArray:
-        """Bounds of wall-clock ticks a step, failures included."""
-        return self.instance.charged(self.step_bound, self.shapes.held)
 
     def price(self, rows: list[int]) -> None:
         """Bound shapes under each sharding, unless they are already."""
