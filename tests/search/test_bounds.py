@@ -1,4 +1,4 @@
-"""Bounds of shapes lie under everything that the shapes can be: a floor, then bounds, then plans."""
+"""Bounds of shapes lie under all that the shapes can be: a floor, then bounds, then plans."""
 
 from __future__ import annotations
 
