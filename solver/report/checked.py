@@ -34,7 +34,7 @@ def check_report(problem: PlanningProblem, plan: Plan) -> Report:
     names = ", ".join(limit.id for limit in faults)
     verdict = f"BROKEN: {names}" if faults else "every limit is kept"
     run, priced = plan.cost.steps is not None, plan.cost.usd is not None
-    columns = plan_columns(whole_run=run, priced=priced)[2:]
+    columns = plan_columns([plan], whole_run=run, priced=priced)[2:]
     return Report(
         blocks=(
             Facts((*problem_lines(problem), ("Layout", layout_text(plan)), ("Verdict", verdict))),

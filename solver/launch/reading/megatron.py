@@ -30,6 +30,7 @@ def read(text: Text, problem: PlanningProblem) -> Reading:
     data = table("megatron")
     takes = {name: _takes(entry) for name, entry in data["options"].items()}
     shape = {"--num-layers": "one", "--num-experts": "one"}
+    shape |= data["fork_options"]
     started = dict.fromkeys(LAUNCHER, "one")
     others = set(data["others"]) - set(shape)
     options = read_options(text, {**takes, **shape, **started}, others)
