@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..checklist import LayoutFacts, review
+from ..cost.bubble import microbatches_for_bubble
 from ..cost.textbook import micro_batches_for_bubble
 from ..job.job import PlanningProblem
 from ..plan import LimitCheck, Plan, Stage
@@ -65,6 +66,8 @@ def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:
     need = None
     if limits.max_bubble > 0:
         need = micro_batches_for_bubble(layout.pp, limits.max_bubble, layout.vpp)
+        if plan.options.schedule == "zb-h1":
+            need = microbatches_for_bubble(problem.job, layout.pp, limits.max_bubble)
     return LayoutFacts(
         memory_bytes=estimate.peak_bytes,
         capacity_bytes=estimate.stages[0].memory.usable_bytes,

@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from solver import solve
 from solver.answers.moves import moves
+from solver.cost.bubble import bubble_parts, microbatches_for_bubble
 from solver.job.job import Account, PlanningProblem, Search, Variants
 from solver.job.read import parse_problem
 from solver.job.rules import Rule
@@ -133,6 +135,16 @@ def test_the_bubble_counts_by_flops() -> None:
     assert 1 / 3 < idle / 7 < 0.4
     [limit] = [c for c in plan.limits if c.id == "bubble"]
     assert limit.value == pytest.approx(plan.estimate.bubble_fraction)
+
+
+@pytest.mark.parametrize("pp", [2, 4, 8])
+@pytest.mark.parametrize("limit", [0.02, 0.15, 0.6, 1.0])
+def test_the_fewest_micro_batches_of_a_bubble(pp: int, limit: float) -> None:
+    given = asked({}).job
+    fewest = microbatches_for_bubble(given, pp, limit)
+    for count in range(max(fewest - 3, 1), fewest + 2):
+        idle, busy = bubble_parts(given, "zb-h1", (np.array(pp), np.array(1), np.array(count)))
+        assert (idle / (idle + busy) <= limit + 1e-12) == (count >= fewest)
 
 
 def test_the_other_schedule_is_a_lever() -> None:
