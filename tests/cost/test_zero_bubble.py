@@ -77,7 +77,7 @@ def model_of(name: str, seq_len: int) -> Calibrated:
     return Calibrated(asked, cluster.group, Limits(), Search(schedule="zb-h1"), this)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(("llama3-8b", "mixtral-8x7b", "gpt2-xl", "deepseek-v2-lite")),
     st.sampled_from((128, 4096)), st.fixed_dictionaries(SHAPES),
@@ -92,7 +92,7 @@ def test_bounds_are_below_every_choice(name: str, seq_len: int, degrees: dict[st
     assert memory[0] <= tables.memory.max(axis=1)[0][:, tables.shardings.valid[0]].min()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from(("llama3-8b", "gpt2-xl")), st.sampled_from((128, 4096)),
     st.fixed_dictionaries(SHAPES), st.randoms(use_true_random=False),

@@ -47,8 +47,8 @@ def test_the_best_of_both_schedules() -> None:
 
 
 def test_every_plan_has_a_pipeline_of_whole_stages() -> None:
-    plans = solve(asked({"schedule": "zb-h1"}), top=10).plans
-    assert len(plans) == 10
+    plans = solve(asked({"schedule": "zb-h1"}), top=4).plans
+    assert len(plans) == 4
     for plan in plans:
         assert plan.layout.pp > 1 == plan.layout.vpp
         assert plan.layout.zero <= 1
