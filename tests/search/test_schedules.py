@@ -12,7 +12,7 @@ import pytest
 from solver import solve
 from solver.answers.moves import moves
 from solver.cost.bubble import bubble_parts, microbatches_for_bubble
-from solver.job.job import Account, PlanningProblem, Search, Variants
+from solver.job.job import Account, Limits, PlanningProblem, Search, Variants
 from solver.job.read import parse_problem
 from solver.job.rules import Rule
 from solver.job.schedules import SCHEDULES
@@ -154,6 +154,19 @@ def test_the_other_schedule_is_a_lever() -> None:
     assert lever.lever == "schedule 1f1b"
     assert lever.more_step_s is not None
     assert lever.more_step_s > 0
+
+
+def test_where_nothing_fits_1f1b_is_tried() -> None:
+    """Weights that wait need memory; activations on the host are no way out."""
+    given = problem(
+        nodes=4, batch=16, gpu="a100-80gb-sxm", inter="25GB/s", account=STACK,
+        limits=Limits(max_bubble=0.05), search=Search(schedule="zb-h1"),
+    )  # fmt: skip
+    why = solve(given).infeasibility
+    assert why is not None
+    found = {change.limit: change for change in why.relaxations}
+    assert found["search.schedule"].command == "search: {schedule: 1f1b}"
+    assert not any("activations" in change.command for change in why.relaxations)
 
 
 def test_read_and_written_back() -> None:
