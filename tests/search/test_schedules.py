@@ -12,6 +12,7 @@ import pytest
 from solver import solve
 from solver.answers.moves import moves
 from solver.cost.bubble import bubble_parts, microbatches_for_bubble
+from solver.cost.ledger.adapter import textbook_inputs
 from solver.job.job import Account, Limits, PlanningProblem, Search, Variants
 from solver.job.read import parse_problem
 from solver.job.rules import Rule
@@ -86,6 +87,11 @@ def test_refused_where_no_stack_has_it(
     """Also beside 1F1B: an alternative is never left out silently."""
     with pytest.raises(UnsupportedError, match=match):
         solve(asked(search, **parts))
+
+
+def test_the_ledger_refuses_it_too() -> None:
+    with pytest.raises(UnsupportedError, match="knows 1F1B only"):
+        textbook_inputs(asked({}), parse_layout("pp=8,dp=8,schedule=zb-h1"))
 
 
 def test_refused_with_what_it_does_not_go_with() -> None:
