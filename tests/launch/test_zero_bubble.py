@@ -37,6 +37,10 @@ def test_the_fork_of_megatron_gets_its_options() -> None:
     lines = done.text.splitlines()
     assert {"--enable-zero-bubble", "--zero-bubble-max-pending-backward 8"} <= set(lines)
     assert any("fork of Megatron-LM alone" in note for note in done.notes)
+    for to in ("torchrun", "slurm", "skypilot"):
+        script = export(given(), late(), to)
+        assert "--zero-bubble-max-pending-backward 8" in script.text
+        assert "pretrain_gpt.py of the zero-bubble fork" in script.text + " ".join(script.notes)
     plain = export(given(), late(schedule="1f1b"), "megatron").text
     assert "zero-bubble" not in plain
 
