@@ -43,9 +43,8 @@ class Step:
         Virtual stages and micro-batches that were simulated.
     closed_form_s
         (m - 1/v) · slowest + sum / v, less what a schedule spares of the fill, and the longest
-        drain. No less than the simulation for
-        stages as transformers have them (docs/launch.md has the range); where some stages hardly
-        forward and others hardly backward, it can be.
+        drain. No less than the simulation for stages as transformers have them (docs/launch.md has
+        the range); where some stages hardly forward and others hardly backward, it can be.
     """
 
     timeline: Timeline
