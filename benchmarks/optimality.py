@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from solver.job.job import PlanningProblem
 from tests.oracle.coarse import coarse_costs
-from tests.oracle.compare import Comparison, Mismatch, compare
+from tests.oracle.compare import Comparison, Mismatch, best_of_all, compare
 from tests.oracle.compare_free import compare_free, free_problem
-from tests.oracle.enumerator import best_of_all, blocks
+from tests.oracle.enumerator import blocks
 from tests.oracle.problems import (
     questions,
     random_problem,

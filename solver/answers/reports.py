@@ -183,7 +183,7 @@ def _side_by_side(found: Comparison) -> tuple[Block, ...]:
     plans = (found.asked, found.best)
     run = all(plan.cost.steps is not None for plan in plans)
     priced = all(plan.cost.usd is not None for plan in plans)
-    columns = plan_columns(whole_run=run, priced=priced)[1:]
+    columns = plan_columns(plans, whole_run=run, priced=priced)[1:]
     rows = tuple(
         {**plan_row(plan, ""), "rank": mark} for plan, mark in zip(plans, (1, 2), strict=True)
     )

@@ -37,6 +37,16 @@ def late_parts(job: Job) -> tuple[int, int]:
     return WHOLE - round(WHOLE * each.weights / total), round(WHOLE * least / total)
 
 
+def microbatches_for_bubble(job: Job, pp: int, limit: float) -> int:
+    """Return the fewest micro-batches whose bubble under ZB-H1 is at most ``limit`` (above 0)."""
+    both, least = late_parts(job)
+    idle = (pp - 1) * (both - least)  # with p micro-batches or more, when it is smallest
+    enough = max(int(np.ceil(idle * (1 - limit) / (limit * WHOLE) - 1e-9)), pp)
+    one = np.ones(enough, np.int64)
+    idles, busy = bubble_parts(job, "zb-h1", (pp * one, one, np.arange(1, enough + 1)))
+    return int(np.flatnonzero(idles <= limit * (busy + idles) * (1 + 1e-9))[0]) + 1
+
+
 def bubble_parts(job: Job, schedule: PipelineSchedule, cut: Cut) -> tuple[IntArray, IntArray]:
     """Return how long a stage is idle and busy; the bubble is idle / (idle + busy).
 

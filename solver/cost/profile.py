@@ -16,6 +16,7 @@ from topology.errors import InputError, Problem
 from topology.packaged import packaged
 
 from ..job.recipe import Precision
+from ..job.schedules import PipelineSchedule
 from .constants import GpuRates, StackConstants
 from .memory.options import MemoryOptions, memory_options
 from .software import Software
@@ -151,6 +152,12 @@ class Profile(BaseModel):
             "row": self.stack.fp8_row_rate,
             "block": self.stack.fp8_block_rate,
         }[self.software.fp8_scaling]
+
+
+def scheduled(profile: Profile, schedule: PipelineSchedule) -> Profile:
+    """Return the profile of a pipeline that runs in this order."""
+    software = profile.software.model_copy(update={"schedule": schedule})
+    return profile.model_copy(update={"software": software})
 
 
 FRAMEWORK_STACK = {"megatron": "megatron-core", "fsdp": "torchtitan"}

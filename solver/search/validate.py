@@ -153,18 +153,16 @@ def validate_schedules(problem: PlanningProblem) -> None:
         )  # fmt: skip
     if "zb-h1" not in search.schedules:
         return
-    faults = [*_late_weights(replace(problem, search=search.model_copy(update=ZB_H1)))]
     if len(problem.cluster.groups) > 1:
-        faults.append(
+        raise UnsupportedError(
             _fault(problem, "search.schedule", "SP115",
                    "zb-h1 is planned on clusters of one kind of node only.",
                    "Use schedule: 1f1b, or plan for one node group.")
         )  # fmt: skip
+    late = replace(problem, search=search.model_copy(update={"schedule": "zb-h1"}))
+    faults = _late_weights(late)
     if faults:
         raise UnsupportedError(*faults)
-
-
-ZB_H1 = {"schedule": "zb-h1"}
 
 
 def _late_weights(problem: PlanningProblem) -> list[Problem]:

@@ -243,17 +243,6 @@ def enumerate_best(
     return best
 
 
-def best_of_all(questions: list[Question], goal: Goal, priced: list[list[Block]]) -> Plan | None:
-    """Return the best plan over several schedules; one that is as good in the first three wins
-    where its schedule comes first."""
-    every = [
-        plan
-        for one, blocks_of_it in zip(questions, priced, strict=True)
-        if (plan := enumerate_best(one, goal, blocks_of_it)) is not None
-    ]
-    return min(every, key=lambda plan: (plan.key(goal)[:3], plan.late), default=None)
-
-
 def enumerate_front(question: Question, priced_blocks: list[Block] | None = None) -> list[Point]:
     """Return every point that no other point equals or beats in step, cost and GPUs at once."""
     points: list[Point] = []

@@ -73,10 +73,9 @@ def test_tensor_parallelism_across_nodes(within: bool) -> None:
     assert any(found) is not within
 
 
-@pytest.mark.parametrize("number", [n for n in range(30) if n % 5 != 4])
+@pytest.mark.parametrize("number", [0, 1, 10, 11, 12])
 def test_schedules_equal_the_enumerator(number: int) -> None:
     """Weight gradients wait in every plan, or where it helps."""
     problem = with_schedules(random_problem(SEED, number), SEED, number)
-    if problem.search.schedules == ("1f1b",):
-        pytest.skip("this problem does not allow it, or was not drawn")
+    assert "zb-h1" in problem.search.schedules
     assert compare(problem, time_limit_s=60).mismatches == ()

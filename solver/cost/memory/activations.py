@@ -250,7 +250,8 @@ def activation_bytes(
             kept = kept - repeated * (moe - again)[:, None]
         each = on_card * kept + engine + joined
         if profile.software.schedule == "zb-h1":
-            held = most_held(job, shapes, stages, each, (dense_layers, moe_layers))
+            sequence = sequence_ranks(profile, shapes)
+            held = most_held(job, shapes, stages, each, (dense_layers, moe_layers), sequence)
             parts.append(tokens * held)
         else:
             parts.append(in_flight * each)

@@ -9,6 +9,7 @@ from topology.offers import KINDS
 from topology.units import GB, show_bytes, show_seconds, show_usd
 
 from ...cost.simulate import simulate
+from ...cost.simulate_split import simulate_split
 from ...estimate import Stage
 from ...plan import Plan
 from ..cells import gigabytes
@@ -166,8 +167,15 @@ def timeline(plan: Plan) -> str:
     if vpp > 1:
         shown = max(shown // len(stages), 1) * len(stages)
     forward = [s.microbatch_s * _forward(s) for s in stages]
-    backward = [s.microbatch_s - f for s, f in zip(stages, forward, strict=True)]
-    run = simulate(forward, backward, vpp, shown)
+    # What a stage spares is W, and up to W again as micro-batches fill the pipeline.
+    again = (min(plan.batch.microbatches, len(stages)) - 1) / (len(stages) - 1)
+    late = [s.spared_s / (1 + again) for s in stages]
+    backward = [s.microbatch_s - f - w for s, f, w in zip(stages, forward, late, strict=True)]
+    split = plan.options.schedule == "zb-h1"
+    if split:
+        run = simulate_split(forward, backward, late, shown)
+    else:
+        run = simulate(forward, backward, vpp, shown)
     x = Scale([0.0, run.makespan_s], LEFT, WIDTH - RIGHT, zero=True)
     height = 22 if len(stages) <= 16 else 12  # noqa: PLR2004 - what fits on a page
     parts = [
@@ -176,19 +184,22 @@ def timeline(plan: Plan) -> str:
         )
         for number in range(len(stages))
     ]
-    paths: dict[str, list[str]] = {"fa": [], "fb": [], "ff": [], "fh": []}
+    paths: dict[str, list[str]] = {n: [] for n in ("fa", "fb", "ff", "fh", "fc", "fg")}
     for event in run.events:
         kind = ("fb", "fh") if event.piece.backward else ("fa", "ff")
+        kind = ("fc", "fg") if event.piece.weight else kind
         y = TOP + event.stage * (height + 3)
         left, right = x.at(event.start_s), x.at(event.end_s)
         width = max(right - left - 0.6, 0.3)
         path = f"M{left:.1f} {y}h{width:.1f}v{height}h-{width:.1f}z"
         paths[kind[event.piece.microbatch % 2]].append(path)
-    parts += [f'<path class="{kind}" d="{"".join(d)}"/>' for kind, d in paths.items()]
+    parts += [f'<path class="{kind}" d="{"".join(d)}"/>' for kind, d in paths.items() if d]
     bottom = TOP + len(stages) * (height + 3)
     for value in x.ticks():
         parts.append(words(x.at(value), bottom + 16, show_seconds(value), "middle", "dim"))
     names = [("fa", "forward"), ("fb", "backward"), ("ff", "forward, odd"), ("fh", "backward, odd")]
+    if split:
+        names += [("fc", "weight gradients"), ("fg", "weight gradients, odd")]
     return svg(bottom + BOTTOM, "pipeline timeline", *parts, key(names, bottom + 40))
 
 
