@@ -278,16 +278,16 @@ def problem_params() -> list[click.Parameter]:
 
 
 def _read(
-    out: Out, path: str | None, given: Mapping[str, Any], kinds: bool = False
+    out: Out, path: str | None, given: Mapping[str, Any], searches: bool = False
 ) -> PlanningProblem:
     """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example.
 
-    Where it has prices of several kinds, the first is taken unless the command compares them.
+    Only what ``searches`` compares kinds of price and stops at a gap.
     """
     from solver.job.price_kinds import under_one_kind
 
     found = _read_whole(out, path, given)
-    return found if kinds else under_one_kind(found)
+    return found if searches else under_one_kind(found).exactly()
 
 
 def _read_whole(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:

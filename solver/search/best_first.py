@@ -161,7 +161,7 @@ class Searcher:
         """Mark the shapes that each limit excludes by their bounds alone."""
         instance, priced = self.instance, self.priced
         broken = {
-            "memory": priced.memory_bound > instance.cost.capacity_mib,
+            "memory": priced.memory_bound > instance.capacity_mib,
             "deadline": priced.charged_bound > instance.longest_step,
             "budget": priced.charged_bound * priced.shapes.held > instance.most_gpu_ticks,
         }
@@ -169,25 +169,29 @@ class Searcher:
 
     def refined(self, row: int, cheap: int) -> int:
         """Bound the goal of a priced shape; NEVER where no choice fits."""
-        return max(
-            int(self.priced.column_values(row, self.instance.goal).min(initial=NEVER)), cheap
-        )
+        values = self.priced.column_values(row, self.instance.goal)
+        for goal, most in self.instance.caps.of_goals():
+            values = np.where(self.priced.column_values(row, goal) > most, NEVER, values)
+        return max(int(values.min(initial=NEVER)), cheap)
 
     def best(
-        self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH, enough: int = 0
-    ) -> Found:
+        self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH, enough: int = 0,
+        gap: float = 0.0,
+    ) -> Found:  # fmt: skip
         """Find the least goal under ``below`` among ``rows``, with its proof; ties unbroken.
 
         ``bounds`` are the cheap bounds of all shapes. The search ends at the first plan whose goal
-        is at most ``enough``.
+        is at most ``enough``, or at the first that is certified to be within ``gap`` of the best.
         """
         order = rows[np.argsort(bounds[rows], kind="stable")]
         queue = _Queue(self, order[bounds[order] < below], bounds, batch)
         best: Decision | None = None
         value, open_bound, proved = below, NEVER, True
         while not self.clock.over() and (chunk := queue.take(value, CHUNK)):
-            if best is not None and value <= enough:
-                return Found(best, min(chunk[0][0], queue.remaining()), chunk[0][0], proved=False)
+            if best is not None:
+                least = min(chunk[0][0], queue.remaining())
+                if value <= enough or value - min(least, open_bound) <= gap * value:
+                    return Found(best, least, min(least, open_bound), proved=False)
             places = [row for _, row in chunk]
             self.clock.watch(chunk[0][0], None if best is None else value)
             guess = min(self._guess(row) for row in places)
@@ -231,7 +235,7 @@ class Searcher:
     def _likely(self, tables: Tables, column: int) -> Iterator[Choice]:
         """Yield the choices of recomputation that one would try by hand."""
         if self.instance.search.recompute_by_stage:
-            fits = tables.memory[0, :, :, column] <= self.instance.cost.capacity_mib
+            fits = tables.memory[0, :, :, column] <= self.instance.capacity_mib
             pace = np.where(fits, tables.pace[0, :, :, column], NEVER)
             first, middle, last = (int(pace[c].argmin()) for c in (FIRST, HEAVY, LAST))
             yield Choice(column, (first, middle, last))
@@ -245,7 +249,7 @@ class Searcher:
         """Whether a guess keeps what its choices decide."""
         allowance = int(self.instance.allowance(tables.compute)[0])
         return (
-            guess.memory <= self.instance.cost.capacity_mib
+            guess.memory <= self.instance.capacity_mib
             and guess.communication <= allowance
             and guess.charged <= self.instance.longest_step
             and guess.gpu_ticks <= self.instance.most_gpu_ticks

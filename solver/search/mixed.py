@@ -60,7 +60,9 @@ class Mixed:
         known = [plan for part in self.parts for plan in part.result.plans]
         value = min((self.order.value(plan) for plan in known), default=UNKNOWN_VALUE)
         candidates = list(mixed_candidates(instances, value))
-        best = best_of(candidates, value, self.settings, self.clock, tally)
+        best = best_of(
+            candidates, value, self.settings, self.clock, tally, self.problem.objective.gap
+        )
         plans = known if best.split is None else [split_plan(best.split, 1), *known]
         plans = sorted(plans, key=self.order.key)
         front, front_proved = self._front(instances)

@@ -21,19 +21,24 @@ def families(searcher: Searcher) -> IntArray:
 
 
 def runners_up(
-    searcher: Searcher, rows: IntArray, bounds: IntArray, best: Decision, top: int
-) -> list[Decision]:
-    """Return up to ``top - 1`` further plans, each the best of a family not yet taken."""
+    searcher: Searcher, rows: IntArray, bounds: IntArray, best: Decision, top: int,
+    gap: float = 0.0,
+) -> list[Decision]:  # fmt: skip
+    """Return up to ``top - 1`` further plans, each the best of a family not yet taken.
+
+    Under a ``gap`` each may miss the best of its family by so much.
+    """
     if top <= 1:
         return []
     family, taken = families(searcher), [best.row]
     chosen: list[Decision] = []
     while len(chosen) < top - 1 and not searcher.clock.over():
         rows = rows[~np.isin(family[rows], family[taken])]
-        found = searcher.best(rows, bounds, NEVER, AHEAD)
+        found = searcher.best(rows, bounds, NEVER, AHEAD, gap=gap)
         if found.best is None:
             break
-        unique = searcher.unique(rows, bounds, found.best) or found.best
+        unique = found.best if gap else None
+        unique = unique or searcher.unique(rows, bounds, found.best) or found.best
         chosen.append(unique)
         taken = [unique.row]
     return chosen

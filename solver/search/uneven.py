@@ -74,15 +74,18 @@ class Best:
 
 def best_of(
     candidates: Sequence[Candidate], below: int, settings: SolverSettings, clock: Clock,
-    tally: Tally,
+    tally: Tally, gap: float = 0.0,
 ) -> Best:  # fmt: skip
-    """Split candidates in the order of their bounds until none can be under ``below``."""
+    """Split candidates in the order of their bounds until none can be under ``below``.
+
+    It also ends where all that is left is within ``gap`` of ``below``.
+    """
     best: Split | None = None
     proved, open_bound = True, below
     for candidate in sorted(candidates, key=lambda c: c.least):
         if candidate.least >= below:
             break
-        if clock.over():
+        if clock.over() or below - min(candidate.least, open_bound) <= gap * below:
             proved, open_bound = False, min(open_bound, candidate.least)
             break
         pipeline = candidate.build()

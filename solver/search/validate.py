@@ -7,7 +7,8 @@ import numpy as np
 from topology.errors import InputError, Problem, UnsupportedError
 
 from ..cost.ticks import TICK_S
-from ..job.job import PlanningProblem, Search
+from ..job.job import PlanningProblem, Search, Variants
+from ..job.price_kinds import asked_kinds
 from .instance import LONGEST_STEP
 
 TEXTBOOK_ONLY_ONE = ("cp", "ep", "etp", "vpp")
@@ -42,7 +43,7 @@ def too_long(problem: PlanningProblem) -> Problem:
 def _money(problem: PlanningProblem) -> list[Problem]:
     faults, priced = [], problem.cluster.group.price_usd_per_gpu_hour is not None
     limits, tokens = problem.limits, problem.job.tokens
-    if problem.objective.minimise == "cost" and not priced:
+    if "cost" in (problem.objective.minimise, *problem.objective.then) and not priced:
         faults.append(
             _fault(problem, "cluster.price", "SP112", "objective cost needs a price.",
                    "Add --price 2.50 or cluster.price: there is no default, prices change.")
@@ -123,6 +124,25 @@ def _stages(problem: PlanningProblem) -> list[Problem]:
                "layers are chosen freely in the calibrated account, for whole models, only.",
                "Drop the field: layers are then spread evenly.")
     ]  # fmt: skip
+
+
+def validate_order(problem: PlanningProblem) -> None:
+    """Raise ``UnsupportedError`` for what several objectives in order do not have."""
+    if not problem.objective.then:
+        return
+    alternatives = len(asked_kinds(problem)) > 1 or problem.search.variants != Variants()
+    found = {
+        "several kinds of nodes": len(problem.cluster.groups) > 1,
+        "alternatives of precision, offload, exchange, modules or price": alternatives,
+        "stages: free": problem.search.stages == "free",
+    }
+    what = next((name for name, asked in found.items() if asked), None)
+    if what is not None:
+        raise UnsupportedError(
+            _fault(problem, "objective.minimise", "SP115",
+                   f"several objectives in order do not go with {what}.",
+                   "Give one objective, or leave that out.")
+        )  # fmt: skip
 
 
 def validate_mixed(problem: PlanningProblem) -> None:
