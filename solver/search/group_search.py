@@ -100,7 +100,6 @@ class GroupSearch:
         place = 1 if preferences else self._recommended(answers)
         front, front_proved = self._front()
         notes = [] if front_proved else ["the front is not proved complete: time ran out"]
-        certificate = self._certificate(found, freely, None if preferences else answers[0])
         first = answers[0]
         refined = None
         if self._refines and isinstance(first, Decision):
@@ -118,7 +117,7 @@ class GroupSearch:
             tolerance=self._tolerance(),
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
-            certificate=certificate,
+            certificate=self._certificate(found, freely, None if preferences else first),
             preferences=preferences,
             notes=tuple(notes),
         )
