@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from topology.cluster import Cluster
 
+from ..cost.goodput import longest_within
 from ..job.job import PlanningProblem
 from ..plan import Plan
 from ..result import Certificate, Result, Status
@@ -15,7 +16,7 @@ from .cpsat.factory import SolverSettings
 from .instance import LONGEST_STEP, Instance
 from .mixed_space import mixed_candidates
 from .pricing import NEVER
-from .ranking import USD_UNITS, Ranking, joined, ranked, ticks
+from .ranking import USD_UNITS, Ranking, charged, joined, ranked
 from .reasons import why_nothing_fits
 from .split_plan import split_plan
 from .stagewise import best_split
@@ -97,8 +98,8 @@ class Mixed:
         if self.problem.objective.minimise != "cost" or not plans:
             return None
         known = [part.result.fastest for part in self.parts if part.result.fastest]
-        fast = min(known, key=lambda plan: plan.estimate.time.step_s, default=plans[0])
-        below = ticks(fast)
+        fast = min(known, key=charged, default=plans[0])
+        below = charged(fast)
         timed_instances = [replace(instance, goal="time") for instance in instances]
         found = list(mixed_candidates(timed_instances, below))
         best = best_of(found, below, self.settings, self.clock, Tally())
@@ -117,6 +118,7 @@ class Mixed:
                 return ranked(self.order.not_dominated(points), on_front=True), False
             rate = candidate.weight if priced else candidate.gpus
             most = self._not_dominated_under(candidate.gpus, rate, points)
+            most = longest_within(most, candidate.slowdown)
             pipeline = candidate.build() if candidate.bound <= most else None
             if pipeline is None:
                 continue
@@ -128,7 +130,7 @@ class Mixed:
         return ranked(self.order.not_dominated(points), on_front=True), proved
 
     def _not_dominated_under(self, gpus: int, rate: int, points: Sequence[Plan]) -> int:
-        """Return the most ticks with which a layout is dominated by none of the points.
+        """Return the most wall-clock ticks with which a layout is dominated by none of the points.
 
         ``rate`` is what a tick of it costs.
         """

@@ -21,7 +21,7 @@ from .cpsat.factory import SolverSettings
 from .group_search import GroupSearch, Progress
 from .instance import Goal, Instance
 from .mixed import Mixed, Part, alone
-from .validate import validate, validate_mixed, validate_order
+from .validate import validate, validate_order
 from .variants import merged, variants_of
 
 
@@ -135,7 +135,6 @@ def _solve_mixed(
     problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int
 ) -> Result:
     """Search each node group alone, then pipelines across groups."""
-    validate_mixed(problem)
     parts = []
     for number, group in enumerate(problem.cluster.groups):
         one = alone(problem, number)

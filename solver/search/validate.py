@@ -145,16 +145,6 @@ def validate_order(problem: PlanningProblem) -> None:
         )  # fmt: skip
 
 
-def validate_mixed(problem: PlanningProblem) -> None:
-    """Raise ``UnsupportedError`` for what pipelines over several kinds of nodes do not have."""
-    if problem.reliability is not None:
-        raise UnsupportedError(
-            _fault(problem, "reliability", "SP115",
-                   "failures are counted on clusters of one kind of node only.",
-                   "Drop the section, or plan for one node group.")
-        )  # fmt: skip
-
-
 def _textbook(problem: PlanningProblem) -> list[Problem]:
     if problem.account.cost_model != "textbook":
         return []
