@@ -455,7 +455,7 @@ def flips_command(out: Out, /, problem: str | None, **given: Any) -> None:
 @click.pass_obj
 def measure_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Name the short runs that tell close plans apart, and the plan that loses least."""
-    from solver.answers.reports import measure_report
+    from solver.answers.measure_report import measure_report
 
     out.show(measure_report(_read(out, problem, given)))
 
@@ -472,7 +472,7 @@ RANKS = tuple(
 @click.pass_obj
 def diff_command(out: Out, /, one: str, other: str, one_rank: int, other_rank: int) -> None:
     """Show where the plans of two plan JSONs differ."""
-    from solver.answers.reports import diff_report
+    from solver.answers.compare_report import diff_report
     from solver.report.stored import stored_plan
 
     problem, plan = stored_plan(one, one_rank)
