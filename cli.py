@@ -281,16 +281,16 @@ def problem_params() -> list[click.Parameter]:
 
 
 def _read(
-    out: Out, path: str | None, given: Mapping[str, Any], kinds: bool = False
+    out: Out, path: str | None, given: Mapping[str, Any], searches: bool = False
 ) -> PlanningProblem:
     """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example.
 
-    Where it has prices of several kinds, the first is taken unless the command compares them.
+    Only what ``searches`` compares kinds of price and stops at a gap.
     """
     from solver.job.price_kinds import under_one_kind
 
     found = _read_whole(out, path, given)
-    return found if kinds else under_one_kind(found)
+    return found if searches else under_one_kind(found).exactly()
 
 
 def _read_whole(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
@@ -458,7 +458,7 @@ def flips_command(out: Out, /, problem: str | None, **given: Any) -> None:
 @click.pass_obj
 def measure_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Name the short runs that tell close plans apart, and the plan that loses least."""
-    from solver.answers.reports import measure_report
+    from solver.answers.measure_report import measure_report
 
     out.show(measure_report(_read(out, problem, given)))
 
@@ -475,7 +475,7 @@ RANKS = tuple(
 @click.pass_obj
 def diff_command(out: Out, /, one: str, other: str, one_rank: int, other_rank: int) -> None:
     """Show where the plans of two plan JSONs differ."""
-    from solver.answers.reports import diff_report
+    from solver.answers.compare_report import diff_report
     from solver.report.stored import stored_plan
 
     problem, plan = stored_plan(one, one_rank)

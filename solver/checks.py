@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from topology.cluster import NodeGroup
 
-from .cost.ticks import MIB, TICK_S
+from .cost.ticks import TICK_S
 from .estimate import Estimate
 from .job.job import Job, Limits
 from .plan import Batch, Cost, Layout, LimitCheck
@@ -49,15 +49,17 @@ def _check(name: str, value: float, limit: float, unit: str, text: str) -> Limit
 
 
 def memory(f: Facts) -> LimitCheck:
-    """Need of the worst GPU, in whole MiB, against usable memory less the headroom.
+    """Need of the worst GPU against usable memory less the headroom.
 
+    The need is the estimate's, in bytes; the limit is in whole MiB, so that the search, which
+    rounds needs up to MiB, keeps it exactly where this does.
     Where more is offloaded than a node's memory holds, that is what breaks the limit.
     """
     host, room = f.estimate.host_bytes_per_node, f.group.host_bytes
     if room is not None and host > room * (1 + RELATIVE_SLACK):
         return _check("memory", host, room, "bytes", "memory of a node outside its GPUs")
     worst = max(f.estimate.stages, key=lambda s: s.memory.fill)
-    need = -(-worst.memory.total_bytes // MIB) * MIB
+    need = worst.memory.total_bytes
     headroom = f"{f.limits.mem_headroom:.0%} headroom"
     where = f"stage {worst.index}"
     return _check("memory", need, worst.memory.limit_bytes, "bytes", f"{where}, {headroom}")

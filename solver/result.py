@@ -87,6 +87,24 @@ class Certificate(Output):
     gap: float | None
 
 
+class Preference(Output):
+    """One of several objectives in order, of one step: seconds, USD, GPUs or bytes.
+
+    Attributes
+    ----------
+    objective
+        Its name.
+    least
+        Least value among the plans that the objectives before it left.
+    allowed
+        Most that was left to the objectives after it: ``least`` and the tolerance.
+    """
+
+    objective: Literal["time", "cost", "gpus", "memory"]
+    least: float
+    allowed: float
+
+
 class Result(Output):
     """What ``solve`` returns: best plan first, then the next best different layouts.
 
@@ -95,7 +113,7 @@ class Result(Output):
     and recomputed layers chosen stage by stage, where that is better; ``expected_error`` is the
     mean absolute error of the step time of ``profile`` on runs it never saw; ``tolerance`` is the
     relative difference below which plans count as equal; ``measured`` is False where no training
-    run of this GPU was ever fitted.
+    run of this GPU was ever fitted; ``preferences`` are what several objectives in order reached.
     """
 
     status: Status
@@ -111,6 +129,7 @@ class Result(Output):
     measured: bool
     gpu_counts_considered: tuple[int, ...]
     certificate: Certificate
+    preferences: tuple[Preference, ...] = ()
     infeasibility: Infeasibility | None = None
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

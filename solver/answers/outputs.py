@@ -129,6 +129,13 @@ class Measurement(Output):
     outcome: str
 
 
+class PassedOver(Output):
+    """A plan that is not among the proposed runs, and why."""
+
+    rank: int
+    why: str
+
+
 class Robust(Output):
     """Plans held against the error of the predictions.
 
@@ -139,7 +146,7 @@ class Robust(Output):
     losses
         One entry a plan; ``choice`` is the rank of the one whose worst is least.
     measurements
-        Runs that would tell the close plans apart.
+        Runs that would tell the close plans apart; ``passed_over`` are the other plans.
     after_loss, after_loss_text
         The best plan with a node less.
     """
@@ -149,6 +156,7 @@ class Robust(Output):
     losses: tuple[Loss, ...]
     choice: int | None
     measurements: tuple[Measurement, ...]
+    passed_over: tuple[PassedOver, ...] = ()
     after_loss: Plan | None
     after_loss_text: str
 

@@ -123,7 +123,7 @@ def _money(
     price = f"Give {where} (no default: prices change)."
     tokens = "Write e.g. tokens: 100B under training."
     yield from _unpriced_kinds(source, cluster, goal)
-    if goal.minimise == "cost" and unpriced:
+    if "cost" in (goal.minimise, *goal.then) and unpriced:
         yield source.fault(("objective", "minimise"), "SP112", "cost needs a price.", price)
     if limits.budget_usd is not None and unpriced:
         yield source.fault(("limits", "budget"), "SP112", "a budget needs a price.", price)

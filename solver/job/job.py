@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -284,6 +284,10 @@ class Search(Frozen):
         return allowed
 
 
+Aim = Literal["time", "cost", "gpus", "memory"]
+AIMS: tuple[Aim, ...] = ("time", "cost", "gpus", "memory")
+
+
 class Objective(Frozen):
     """What the best plan has least of.
 
@@ -291,20 +295,28 @@ class Objective(Frozen):
     ----------
     minimise
         Wall-clock time or USD.
+    then
+        Objectives that decide among the plans within the tolerance of the ones before, in order.
     pareto
         Return every plan that is not dominated in time, cost and GPUs.
     top
         Plans to return.
     tolerance
-        Relative difference below which plans count as equal; None takes the profile's error.
+        Relative difference below which plans count as equal; None takes the profile's error, and
+        between objectives exact ties only.
+    gap
+        Relative gap at which a certified answer is good enough; 0 searches for the optimum. A front
+        is complete whatever it is.
     price_kinds
         Kinds of contract that the plans are looked for under; empty takes all that have a price.
     """
 
     minimise: Literal["time", "cost"] = "time"
+    then: tuple[Aim, ...] = ()
     pareto: bool = False
     top: int = Field(default=5, ge=1, le=MAX_TOP)
     tolerance: float | None = Field(default=None, ge=0, le=1)
+    gap: float = Field(default=0.0, ge=0, lt=1)
     price_kinds: tuple[PriceKind, ...] = ()
 
 
@@ -358,3 +370,7 @@ class PlanningProblem:
     path: str = ""
     positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     schema: int = 1
+
+    def exactly(self) -> PlanningProblem:
+        """Return the same problem where nothing but the optimum is good enough."""
+        return replace(self, objective=self.objective.model_copy(update={"gap": 0.0}))

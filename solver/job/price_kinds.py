@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from topology.cluster import Cluster, NodeGroup
+from topology.errors import Problem, UnsupportedError
 from topology.offers import KINDS, PriceKind
 
 from .job import PlanningProblem
@@ -59,11 +60,20 @@ def with_interruptions(cluster: Cluster, reliability: Reliability | None) -> Clu
 def _interrupted(problem: PlanningProblem, kind: PriceKind) -> Reliability | None:
     """Return the reliability with the interruptions of a kind in place of the section's.
 
-    A pipeline over several node groups stops with any of them; they are refused before this.
+    Raises
+    ------
+    UnsupportedError
+        Where node groups of one cluster are interrupted at different rates.
     """
     given = problem.reliability
     offers = [o for g in problem.cluster.groups for o in g.priced if o.kind == kind]
     stated = [offer.interruptions for offer in offers if offer.interruptions is not None]
     if given is None or not stated:
         return given
-    return given.model_copy(update={"interruptions": max(stated)})
+    if len(set(stated)) > 1:
+        message = f"{kind} nodes of several groups are interrupted at different rates."
+        hint = "Write the same interruptions for each of cluster.groups."
+        raise UnsupportedError(
+            Problem(problem.path or "problem", 0, 0, "cluster.groups", "SP115", message, hint)
+        )
+    return given.model_copy(update={"interruptions": stated[0]})

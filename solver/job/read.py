@@ -29,6 +29,7 @@ from .job import (
     PlanningProblem,
 )
 from .model_field import read_model
+from .objective_field import ObjectiveSpec
 from .price_kinds import with_interruptions
 from .recipe import Recipe
 from .reliability_field import reliability_of
@@ -36,7 +37,6 @@ from .schema import (
     GRAD_BYTES,
     FinetuneSpec,
     LimitsSpec,
-    ObjectiveSpec,
     ProblemSpec,
     SearchSpec,
     TrainingSpec,

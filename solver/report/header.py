@@ -128,13 +128,17 @@ def account(problem: PlanningProblem) -> str:
     return f"calibrated · profile {profile.name} · {error}{measured}"
 
 
-def solver_line(result: Result, seed: int, workers: int, seconds: float | None) -> str:
-    """Say what was looked at and how sure the answer is."""
+def solver_line(
+    result: Result, seed: int, workers: int, seconds: float | None, asked: float = 0.0
+) -> str:
+    """Say what was looked at and how sure the answer is; ``asked`` is the gap that is enough."""
     certificate = result.certificate
+    enough = certificate.gap is not None and 0 < certificate.gap <= asked
+    within = f" within {percent(asked)}" if enough else ""
     parts = [
         f"{certificate.shapes:,} shapes → {certificate.opened:,} opened in "
         f"{certificate.models:,} models → {len(result.plans)} shown",
-        f"{result.status.upper()}{_gap(certificate)}",
+        f"{result.status.upper()}{within}{_gap(certificate)}",
         f"seed {seed}, {workers} worker{'s' if workers > 1 else ''}",
     ]
     if seconds is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from topology.units import show_seconds, show_usd
+from topology.units import show_bytes, show_seconds, show_usd
 
 from ..job.job import PlanningProblem
 from ..job.price_kinds import asked_kinds
 from ..plan import Plan
 from ..result import Result
 from .blocks import Block, Facts, Plain, Report, Sheet
-from .cells import percent
+from .cells import count, percent
 from .goodput import goodput_line
 from .header import dropped_line, problem_lines, solver_line
 from .layouts import layout_text
@@ -65,8 +65,9 @@ def _record(plan: Plan, result: Result) -> dict[str, Any]:
 
 
 def _header(problem: PlanningProblem, result: Result, run: Run) -> Facts:
-    solver = ("Solver", solver_line(result, run.seed, run.workers, run.seconds))
-    return Facts((*problem_lines(problem), solver))
+    gap = problem.objective.gap
+    line = solver_line(result, run.seed, run.workers, run.seconds, gap)
+    return Facts((*problem_lines(problem), ("Solver", line)))
 
 
 def _answer(problem: PlanningProblem, result: Result) -> list[Block]:
@@ -163,10 +164,24 @@ def _options_line(plan: Plan, problem: PlanningProblem) -> tuple[tuple[str, str]
     return (("Options", " · ".join(taken)),) if taken else ()
 
 
+def _order_line(result: Result) -> tuple[tuple[str, str], ...]:
+    """Say what each of several objectives reached, and what it left to the next."""
+    if not result.preferences:
+        return ()
+    shows = {"time": show_seconds, "cost": show_usd, "memory": show_bytes, "gpus": count}
+    parts = []
+    for one in result.preferences:
+        show = shows[one.objective]
+        left = f" (up to {show(one.allowed)})" if one.allowed > one.least else ""
+        parts.append(f"{one.objective} {show(one.least)}{left}")
+    return (("Order", f"of one step: {', then '.join(parts)}"),)
+
+
 def _why(plan: Plan, problem: PlanningProblem, result: Result) -> tuple[tuple[str, str], ...]:
     layout, batch = plan.layout, plan.batch
     dropped = dropped_line(result.certificate)
     return (
+        *_order_line(result),
         ("Layout", layout_text(plan)),
         *_options_line(plan, problem),
         (

@@ -11,6 +11,8 @@ from ..job.schedules import SCHEDULES
 from ..plan import Plan
 
 MOST_ZERO = 3
+SHOWN = 8
+"""Stages that a message writes out."""
 
 
 def faults(plan: Plan) -> Iterator[str]:
@@ -62,7 +64,25 @@ def _stages(plan: Plan) -> Iterator[str]:
         yield "estimate.stages.spared_s"
     if not math.isfinite(estimate.time.step_s) or estimate.time.step_s <= 0:
         yield "estimate.time.step_s"
-    for name in ("stage_layers", "recomputed_layers"):
-        counts = plan.layout.stage_layers if name == "stage_layers" else plan.recomputed_layers
-        if counts is not None and (len(counts) != pp or min(counts, default=0) < 0):
-            yield name
+    layers = plan.layout.stage_layers
+    if layers is not None:
+        yield from _layers(layers, pp, sum(s.layers * s.count for s in estimate.stages))
+    recomputed = plan.recomputed_layers
+    if recomputed is not None:
+        most = layers or (max(s.layers for s in estimate.stages),) * pp
+        if len(recomputed) != pp or any(
+            not 0 <= r <= n for r, n in zip(recomputed, most, strict=False)
+        ):
+            yield "recomputed_layers"
+
+
+def _layers(layers: tuple[int, ...], pp: int, total: int) -> Iterator[str]:
+    """Say what is wrong with the layers of each stage."""
+    written = f"layout.stage_layers {'/'.join(map(str, layers[:SHOWN]))}"
+    if len(layers) != pp:
+        yield f"{written} ({len(layers)} numbers for {pp} stages)"
+    elif min(layers) < 1:
+        empty = next(stage for stage, count in enumerate(layers) if count < 1)
+        yield f"{written} (stage {empty} has no layers)"
+    elif sum(layers) != total:
+        yield f"{written} ({sum(layers)} layers, its stages have {total})"

@@ -214,7 +214,7 @@ class Searcher:
         held = priced.shapes.held[rows]
         charged = instance.charged(priced.step_bound[rows], held)
         broken = {
-            "memory": priced.memory_bound[rows] > instance.cost.capacity_mib,
+            "memory": priced.memory_bound[rows] > instance.capacity_mib,
             "deadline": charged > instance.longest_step,
             "budget": charged * held > instance.most_gpu_ticks,
         }
@@ -229,19 +229,25 @@ class Searcher:
     def refined(self, rows: IntArray) -> IntArray:
         """Price shapes and bound their goal; NEVER where no choice fits."""
         self.priced.price(rows.tolist())
-        return np.maximum(self.priced.least(self.instance.goal)[rows], self.bounds[rows])
+        least = self.priced.least(self.instance.goal, self.instance.caps)
+        return np.maximum(least[rows], self.bounds[rows])
 
-    def best(self, rows: IntArray, below: int, batch: int = BATCH, enough: int = 0) -> Found:
+    def best(
+        self, rows: IntArray, below: int, batch: int = BATCH, enough: int = 0, gap: float = 0.0
+    ) -> Found:
         """Find the least goal under ``below`` among ``rows``, with its proof; ties unbroken.
 
-        The search ends at the first plan whose goal is at most ``enough``.
+        The search ends at the first plan whose goal is at most ``enough``, or at the first that is
+        certified to be within ``gap`` of the best.
         """
         queue = _Queue(self, rows, below, batch)
         best: Decision | None = None
         value, open_bound, proved = below, NEVER, True
         while not self.clock.over() and (chunk := queue.take(value, CHUNK)):
-            if best is not None and value <= enough:
-                return Found(best, min(chunk[0][0], queue.remaining()), chunk[0][0], proved=False)
+            if best is not None:
+                least = min(chunk[0][0], queue.remaining())
+                if value <= enough or value - min(least, open_bound) <= gap * value:
+                    return Found(best, least, min(least, open_bound), proved=False)
             places = [row for _, row in chunk]
             self.clock.watch(chunk[0][0], None if best is None else value)
             guess = min(self._guess(row) for row in places)
@@ -285,7 +291,7 @@ class Searcher:
     def _likely(self, tables: Tables, column: int) -> Iterator[Choice]:
         """Yield the choices of recomputation that one would try by hand."""
         if self.instance.search.recompute_by_stage:
-            fits = tables.memory[0, :, :, column] <= self.instance.cost.capacity_mib
+            fits = tables.memory[0, :, :, column] <= self.instance.capacity_mib
             pace = np.where(fits, tables.pace[0, :, :, column], NEVER)
             first, middle, last = (int(pace[c].argmin()) for c in (FIRST, HEAVY, LAST))
             yield Choice(column, (first, middle, last))
@@ -299,7 +305,7 @@ class Searcher:
         """Whether a guess keeps what its choices decide."""
         allowance = int(self.instance.allowance(tables.compute)[0])
         return (
-            guess.memory <= self.instance.cost.capacity_mib
+            guess.memory <= self.instance.capacity_mib
             and guess.communication <= allowance
             and guess.charged <= self.instance.longest_step
             and guess.gpu_ticks <= self.instance.most_gpu_ticks

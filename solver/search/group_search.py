@@ -13,14 +13,15 @@ from ..cost.calibrated import Calibrated
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem
 from ..plan import Plan
-from ..result import Certificate, Result
+from ..result import Certificate, Preference, Result
 from .assemble import plans_of
 from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
 from .endless import why_nothing_ends
 from .front import complete_front
-from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Instance
+from .in_order import in_order
+from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Caps, Goal, Instance
 from .pricing import NEVER, Priced
 from .reasons import hints
 from .runners_up import recommended, runners_up
@@ -33,6 +34,8 @@ from .validate import chooses_stages, too_long
 
 Progress = Callable[[float | None, float | None], None]
 """Called with the certified bound and the best value so far, in seconds or USD."""
+
+FREE = Caps()
 
 LEAST_TOLERANCE = 0.02
 """Plans closer than 2 % are never told apart: the spread of repeated runs of one configuration."""
@@ -49,15 +52,19 @@ class GroupSearch:
 
     def __init__(
         self, problem: PlanningProblem, instance: Instance, settings: SolverSettings, clock: Clock,
-        twin: GroupSearch | None = None, gap: float = 0.0,
+        twin: GroupSearch | None = None,
     ) -> None:  # fmt: skip
-        self.problem, self.instance, self.clock, self.gap = problem, instance, clock, gap
+        self.problem, self.instance, self.clock = problem, instance, clock
+        self.gap = problem.objective.gap
         self.space: Space = twin.space if twin else build_space(instance)
         self.priced: Priced = twin.priced if twin else Priced.of(instance, self.space.shapes)
         tally = twin.searcher.tally if twin else Tally()
         self.searcher: Searcher = Searcher(instance, self.priced, settings, clock, tally)
         self.splits = Splits(instance, self.space.shapes, settings, clock, tally)
-        self.rows = np.flatnonzero(self.searcher.bounds < NEVER)
+        able = self.searcher.bounds < NEVER
+        if instance.caps.gpus is not None:
+            able &= self.space.shapes.gpus <= instance.caps.gpus
+        self.rows = np.flatnonzero(able)
         if isinstance(instance.cost, Calibrated):
             profile = instance.cost.profile
             self.profile, self.measured = profile.name, profile.measured
@@ -71,22 +78,24 @@ class GroupSearch:
     def run(self, top: int, progress: Progress | None, explain: bool = True) -> Result:
         """Search, break ties, then the runners-up, the recommendation and the front."""
         if progress is not None:
-            self.clock.watch = lambda bound, value: progress(self._unit(bound), self._unit(value))
-        found = self.searcher.best(self.rows, NEVER)
+            self.clock.watch = lambda bound, value: progress(self.unit(bound), self.unit(value))
+        found = self.searcher.best(self.rows, NEVER, gap=self.gap)
         value = None if found.best is None else found.best.value(self.instance)
         self.clock.watch(found.bound, value)
         split, freely = self._split(found.best)
         if found.best is None and split is None:
             return self._nothing(found, freely, explain)
         proved = found.proved and freely.proved
+        preferences: tuple[Preference, ...] = ()
         answers: list[Decision | Split] = [split] if split else []
         if found.best is not None:
-            unique = self.searcher.unique(self.rows, found.best)
-            proved &= unique is not None
-            best = unique or found.best
-            answers += [best, *runners_up(self.searcher, self.rows, best, top)]
+            best, sure, preferences = self._chosen(found.best, found.proved)
+            proved &= sure
+            answers += [best, *runners_up(self.searcher, self.rows, best, top, self.gap)]
+            if self.gap and not preferences:
+                answers.sort(key=self._value)
             del answers[top:]
-        place = self._recommended(answers)
+        place = 1 if preferences else self._recommended(answers)
         front, front_proved = self._front()
         notes = [] if front_proved else ["the front is not proved complete: time ran out"]
         first = answers[0]
@@ -106,13 +115,29 @@ class GroupSearch:
             tolerance=self._tolerance(),
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
-            certificate=self._certificate(found, freely),
+            certificate=self._certificate(found, freely, None if preferences else first),
+            preferences=preferences,
             notes=tuple(notes),
         )
 
+    def _chosen(
+        self, found: Decision, proved: bool
+    ) -> tuple[Decision, bool, tuple[Preference, ...]]:
+        """Choose among the plans as good as the one found: by further objectives, by the rules."""
+        then = self.problem.objective.then
+        if then:
+            given = in_order(self, found, then, self.problem.objective.tolerance or 0.0)
+            return given.best, given.proved, given.preferences
+        if self.gap and not proved:  # better ones may be left: no use in choosing among equals
+            return found, True, ()
+        unique = self.searcher.unique(self.rows, found)
+        return unique or found, unique is not None, ()
+
     @property
     def _refines(self) -> bool:
-        return self.instance.search.stages == "refine" and chooses_stages(self.problem)
+        free = not self.problem.objective.then
+        chosen = self.instance.search.stages == "refine" and free
+        return chosen and chooses_stages(self.problem)
 
     @property
     def _free(self) -> bool:
@@ -123,7 +148,7 @@ class GroupSearch:
         value = NEVER if best is None else best.value(self.instance)
         if not self._free:
             return None, Best(None, value, value, proved=True)
-        found = self.splits.free(value)
+        found = self.splits.free(value, self.gap)
         return found.split, found
 
     def _recommended(self, answers: list[Decision | Split]) -> int:
@@ -160,7 +185,7 @@ class GroupSearch:
         """Return the fastest plan beside the cheapest; its price says what speed costs."""
         if self.instance.goal != "cost":
             return None
-        other = self._for_time()
+        other = self.twin("time")
         found = other.searcher.best(other.rows, NEVER)
         if found.best is None:
             return None
@@ -168,23 +193,23 @@ class GroupSearch:
         best = unique or found.best
         return other._plans([other._split(best)[0] or best])[0]
 
-    def _for_time(self) -> GroupSearch:
-        """Return the same problem for the fastest plan, over the same priced shapes."""
-        instance = replace(self.instance, goal="time")
+    def twin(self, goal: Goal, caps: Caps = FREE) -> GroupSearch:
+        """Return the same problem with another goal and caps, over the same priced shapes."""
+        instance = replace(self.instance, goal=goal, caps=caps)
         return GroupSearch(self.problem, instance, self.searcher.settings, self.clock, self)
 
     def _front(self) -> tuple[tuple[Plan, ...], bool]:
         if not self.problem.objective.pareto:
             return (), True
         if self.instance.goal != "time":
-            return self._for_time()._front()
+            return self.twin("time")._front()
         points, proved = complete_front(
             self.searcher, self.rows, self.splits.on if self._free else None
         )
         plans = self._plans(points)
         return tuple(plan.model_copy(update={"on_front": True}) for plan in plans), proved
 
-    def _unit(self, value: int | None) -> float | None:
+    def unit(self, value: int | None) -> float | None:
         """Return a goal's integer in seconds, USD (GPU-seconds without a price) or MiB."""
         if value is None or value >= NEVER:
             return None
@@ -195,10 +220,15 @@ class GroupSearch:
             return value * TICK_S / SECONDS_PER_HOUR * price
         return value * TICK_S
 
-    def _certificate(self, found: Found, freely: Best) -> Certificate:
+    def _certificate(
+        self, found: Found, freely: Best, first: Decision | Split | None
+    ) -> Certificate:
+        """Return the proof of the first objective; ``first`` is the plan that is shown as best."""
         tally = self.searcher.tally
         nothing = found.best is None and freely.split is None
         value, bound = None if nothing else freely.value, min(found.bound, freely.bound)
+        if value is not None and first is not None:
+            value = min(value, self._value(first))
         gap = None if value is None else (value - bound) / value
         dropped = dict(self.space.dropped)
         for name, rows in self.searcher.excluded().items():
@@ -210,9 +240,9 @@ class GroupSearch:
             opened=tally.opened,
             models=tally.models,
             closed=tally.closed,
-            incumbent=self._unit(value),
-            next_bound=self._unit(found.next_bound),
-            bound=self._unit(bound),
+            incumbent=self.unit(value),
+            next_bound=self.unit(found.next_bound),
+            bound=self.unit(bound),
             gap=gap,
         )
 
@@ -237,7 +267,7 @@ class GroupSearch:
             tolerance=self._tolerance(),
             measured=self.measured,
             gpu_counts_considered=self.space.gpu_counts,
-            certificate=self._certificate(found, freely),
+            certificate=self._certificate(found, freely, None),
             infeasibility=why,
             reasons=() if why is None else why.reasons,
             notes=() if why is None else hints(why),

@@ -9,6 +9,7 @@ import numpy as np
 
 from topology.cluster import Cluster
 
+from ..cost.goodput import longest_within
 from ..cost.ticks import IntArray
 from ..job.job import PlanningProblem
 from ..plan import Plan
@@ -18,7 +19,7 @@ from .cpsat.factory import SolverSettings
 from .instance import LONGEST_STEP, Instance
 from .mixed_space import mixed_candidates
 from .pricing import NEVER
-from .ranking import USD_UNITS, Ranking, joined, ranked, ticks
+from .ranking import USD_UNITS, Ranking, charged, joined, ranked
 from .reasons import why_nothing_fits
 from .split_plan import split_plan
 from .stagewise import best_split
@@ -63,7 +64,9 @@ class Mixed:
         known = [plan for part in self.parts for plan in part.result.plans]
         value = min((self.order.value(plan) for plan in known), default=UNKNOWN_VALUE)
         candidates = list(mixed_candidates(instances, value))
-        best = best_of(candidates, value, self.settings, self.clock, tally)
+        best = best_of(
+            candidates, value, self.settings, self.clock, tally, self.problem.objective.gap
+        )
         plans = known if best.split is None else [split_plan(best.split, 1), *known]
         plans = sorted(plans, key=self.order.key)
         front, front_proved = self._front(instances)
@@ -98,8 +101,8 @@ class Mixed:
         if self.problem.objective.minimise != "cost" or not plans:
             return None
         known = [part.result.fastest for part in self.parts if part.result.fastest]
-        fast = min(known, key=lambda plan: plan.estimate.time.step_s, default=plans[0])
-        below = ticks(fast)
+        fast = min(known, key=charged, default=plans[0])
+        below = charged(fast)
         timed_instances = [replace(instance, goal="time") for instance in instances]
         found = list(mixed_candidates(timed_instances, below))
         best = best_of(found, below, self.settings, self.clock, Tally())
@@ -119,6 +122,7 @@ class Mixed:
                 return ranked(self.order.not_dominated(points), on_front=True), False
             rate = candidate.weight if priced else candidate.gpus
             most = _not_dominated_under(candidate.gpus, rate, np.array(known))
+            most = longest_within(most, candidate.slowdown)
             pipeline = candidate.build() if candidate.bound <= most else None
             if pipeline is None:
                 continue
@@ -159,9 +163,9 @@ class Mixed:
 
 
 def _not_dominated_under(gpus: int, rate: int, known: IntArray) -> int:
-    """Return the most ticks with which a layout is dominated by none of the known plans.
+    """Return the most wall-clock ticks with which none of the known plans dominates a layout.
 
-    ``rate`` is what a tick of it costs, ``known`` their steps, costs and GPUs, (plans, 3).
+    ``rate`` is what a tick of it costs, ``known`` their ticks, costs and GPUs, (plans, 3).
     """
     if not len(known):
         return LONGEST_STEP

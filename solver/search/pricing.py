@@ -11,7 +11,7 @@ from ..cost.schedule import step_ticks
 from ..cost.shapes import Shapes
 from ..cost.tables import Tables
 from ..cost.ticks import MAX_TICKS, BoolArray, IntArray, whole_ticks
-from .instance import LONGEST_STEP, Goal, Instance
+from .instance import LONGEST_STEP, Caps, Goal, Instance
 
 BATCH = 48
 """Shapes priced in the first call of a search: enough to fill numpy's vectors."""
@@ -59,7 +59,7 @@ class Priced:
     capacity_mib: int | None
     _batch_of: dict[int, tuple[int, int]] = field(default_factory=dict)
     _rows: list[IntArray] = field(default_factory=list)
-    _least: dict[Goal, tuple[int, IntArray]] = field(default_factory=dict)
+    _least: dict[tuple[Goal, Caps], tuple[int, IntArray]] = field(default_factory=dict)
     _bounds: list[tuple[IntArray, IntArray]] = field(default_factory=list)
     _kept: dict[int, Tables] = field(default_factory=dict)
 
@@ -115,16 +115,21 @@ class Priced:
         while len(self._kept) > 1 and sum(len(t.shapes) for t in self._kept.values()) > KEPT:
             del self._kept[next(iter(self._kept))]
 
-    def least(self, goal: Goal) -> IntArray:
-        """Bound a goal of each shape over its shardings, (N,).
+    def least(self, goal: Goal, caps: Caps) -> IntArray:
+        """Bound a goal of each shape over the shardings that may keep the caps, (N,).
 
         NEVER where none can fit; 0 where a shape is not priced yet.
         """
-        done, least = self._least.get(goal) or (0, np.zeros(len(self.shapes), np.int64))
+        nothing = np.zeros(len(self.shapes), np.int64)
+        done, least = self._least.get((goal, caps)) or (0, nothing)
         for rows, (step, memory) in zip(self._rows[done:], self._bounds[done:], strict=True):
-            value = self._values(goal, step, memory, self.shapes.held[rows])
+            held = self.shapes.held[rows]
+            value = self._values(goal, step, memory, held)
+            for other, most in caps.of_goals():
+                over = self._values(other, step, memory, held) > most
+                value = np.where(over, NEVER, value)
             least[rows] = value.min(axis=1, initial=NEVER)
-        self._least[goal] = len(self._bounds), least
+        self._least[goal, caps] = len(self._bounds), least
         return least
 
     def _values(self, goal: Goal, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
@@ -181,7 +186,7 @@ def _fits(instance: Instance, tables: Tables) -> BoolArray:
     """Mark the choices of each class of stages that keep memory and communication."""
     fits = np.broadcast_to(tables.shardings.valid[:, None, None, :], tables.memory.shape)
     if instance.holds("memory"):
-        fits = fits & (tables.memory <= instance.cost.capacity_mib)
+        fits = fits & (tables.memory <= instance.capacity_mib)
     if instance.holds("communication"):
         fits = fits & _communicates(instance, tables)
     return fits

@@ -18,18 +18,24 @@ def families(searcher: Searcher) -> IntArray:
     return distinct(s.tp, s.pp, s.cp, s.ep, s.gpus)[1]
 
 
-def runners_up(searcher: Searcher, rows: IntArray, best: Decision, top: int) -> list[Decision]:
-    """Return up to ``top - 1`` further plans, each the best of a family not yet taken."""
+def runners_up(
+    searcher: Searcher, rows: IntArray, best: Decision, top: int, gap: float = 0.0
+) -> list[Decision]:
+    """Return up to ``top - 1`` further plans, each the best of a family not yet taken.
+
+    Under a ``gap`` each may miss the best of its family by so much.
+    """
     if top <= 1:
         return []
     family, taken = families(searcher), best.row
     chosen: list[Decision] = []
     while len(chosen) < top - 1 and not searcher.clock.over():
         rows = rows[family[rows] != family[taken]]
-        found = searcher.best(rows, NEVER, AHEAD)
+        found = searcher.best(rows, NEVER, AHEAD, gap=gap)
         if found.best is None:
             break
-        unique = searcher.unique(rows, found.best) or found.best
+        unique = found.best if gap else None
+        unique = unique or searcher.unique(rows, found.best) or found.best
         chosen.append(unique)
         taken = unique.row
     return chosen

@@ -21,7 +21,7 @@ from .cpsat.factory import SolverSettings
 from .group_search import GroupSearch, Progress
 from .instance import Goal, Instance
 from .mixed import Mixed, Part, alone
-from .validate import validate, validate_mixed
+from .validate import validate, validate_order
 from .variants import merged, variants_of
 
 
@@ -92,14 +92,16 @@ def solve(
     Returns
     -------
     Result
-        ``status`` is ``optimal`` (proved), ``feasible`` (a plan, unproved), ``infeasible``
-        (proved) or ``unknown`` (time ran out before any plan).
+        ``status`` is ``optimal`` (proved), ``feasible`` (a plan, unproved; within the gap that the
+        objective allows where a note says so), ``infeasible`` (proved) or ``unknown`` (time ran out
+        before any plan).
 
     Raises
     ------
     InputError
         Where the problem contradicts itself or asks what is not supported.
     """
+    validate_order(problem)
     settings, clock = SolverSettings(seed, workers), Clock(time_limit_s)
     if stop is not None:
         clock.stop = stop
@@ -107,7 +109,17 @@ def solve(
     results = [
         _solve_one(one, settings, clock, top, progress, explain) for one in variants_of(problem)
     ]
-    return results[0] if len(results) == 1 else merged(problem, results, top)
+    result = results[0] if len(results) == 1 else merged(problem, results, top)
+    return _with_gap(result, problem.objective.gap)
+
+
+def _with_gap(result: Result, asked: float) -> Result:
+    """Say that the search ended at the gap that was good enough, where it did."""
+    left = result.certificate.gap
+    if result.status != "feasible" or not asked or left is None or left > asked:
+        return result
+    note = f"stopped within the gap of {asked:.2%}: the optimum is at most {left:.2%} less"
+    return result.model_copy(update={"notes": (*result.notes, note)})
 
 
 def _solve_one(
@@ -123,7 +135,6 @@ def _solve_mixed(
     problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int
 ) -> Result:
     """Search each node group alone, then pipelines across groups."""
-    validate_mixed(problem)
     parts = []
     for number, group in enumerate(problem.cluster.groups):
         one = alone(problem, number)

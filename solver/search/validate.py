@@ -11,7 +11,8 @@ from topology.errors import InputError, Problem, UnsupportedError
 from ..cost.own_profile import find_profile
 from ..cost.profile import FRAMEWORK_STACK
 from ..cost.ticks import TICK_S
-from ..job.job import PlanningProblem, Search
+from ..job.job import PlanningProblem, Search, Variants
+from ..job.price_kinds import asked_kinds
 from .instance import LONGEST_STEP
 
 TEXTBOOK_ONLY_ONE = ("cp", "ep", "etp", "vpp")
@@ -46,7 +47,7 @@ def too_long(problem: PlanningProblem) -> Problem:
 def _money(problem: PlanningProblem) -> list[Problem]:
     faults, priced = [], problem.cluster.group.price_usd_per_gpu_hour is not None
     limits, tokens = problem.limits, problem.job.tokens
-    if problem.objective.minimise == "cost" and not priced:
+    if "cost" in (problem.objective.minimise, *problem.objective.then) and not priced:
         faults.append(
             _fault(problem, "cluster.price", "SP112", "objective cost needs a price.",
                    "Add --price 2.50 or cluster.price: there is no default, prices change.")
@@ -191,13 +192,22 @@ def _late_weights(problem: PlanningProblem) -> list[Problem]:
     return faults
 
 
-def validate_mixed(problem: PlanningProblem) -> None:
-    """Raise ``UnsupportedError`` for what pipelines over several kinds of nodes do not have."""
-    if problem.reliability is not None:
+def validate_order(problem: PlanningProblem) -> None:
+    """Raise ``UnsupportedError`` for what several objectives in order do not have."""
+    if not problem.objective.then:
+        return
+    alternatives = len(asked_kinds(problem)) > 1 or problem.search.variants != Variants()
+    found = {
+        "several kinds of nodes": len(problem.cluster.groups) > 1,
+        "alternatives of precision, offload, exchange, modules or price": alternatives,
+        "stages: free": problem.search.stages == "free",
+    }
+    what = next((name for name, asked in found.items() if asked), None)
+    if what is not None:
         raise UnsupportedError(
-            _fault(problem, "reliability", "SP115",
-                   "failures are counted on clusters of one kind of node only.",
-                   "Drop the section, or plan for one node group.")
+            _fault(problem, "objective.minimise", "SP115",
+                   f"several objectives in order do not go with {what}.",
+                   "Give one objective, or leave that out.")
         )  # fmt: skip
 
 

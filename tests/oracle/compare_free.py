@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from solver.cost.goodput import Goodput
 from solver.cost.shapes import Shapes
-from solver.cost.ticks import TICK_S
+from solver.cost.ticks import MAX_TICKS
 from solver.job.job import Account, Job, Limits, Objective, PlanningProblem, Search
 from solver.job.transformer import Transformer
 from solver.plan import Plan
@@ -19,7 +21,8 @@ from solver.search.search import solve
 from solver.search.uneven import valid_columns
 from topology import ClusterSpec
 
-from .compare import Mismatch
+from .compare import Mismatch, wall_of
+from .enumerator import charged
 from .legal import gpu_counts, legal_shapes, shape_keeps_limits
 from .mixed import instances_of, least_step, pipelines
 from .problems import ZERO_BUBBLE, question
@@ -78,9 +81,10 @@ def compare_free(problem: PlanningProblem) -> tuple[Mismatch, ...]:
     cost = problem.objective.minimise == "cost"
     every = [*_single(problem), *pipelines(problem)]
     known = [
-        step * rate if cost else step
+        wall * rate if cost else wall
         for pipeline, rate in every
         if (step := least_step(pipeline)) is not None
+        and (wall := charged(step, _slowdown(problem, pipeline))) < MAX_TICKS
     ]
     result = solve(problem, top=1)
     status = "optimal" if known else "infeasible"
@@ -89,9 +93,20 @@ def compare_free(problem: PlanningProblem) -> tuple[Mismatch, ...]:
     if not known:
         return ()
     plan = result.plans[0]
-    ticks = round(plan.estimate.time.step_s / TICK_S)
-    value = ticks * _rate(problem, plan) if cost else ticks
+    wall = wall_of(plan)
+    value = wall * _rate(problem, plan) if cost else wall
     return () if value == min(known) else (Mismatch("objective", value, min(known)),)
+
+
+def _slowdown(problem: PlanningProblem, pipeline: Pipeline) -> int:
+    """Wall-clock over training time, in millionths, on the nodes that the stages fill."""
+    goodput = Goodput.of(problem.job, problem.reliability)
+    if goodput is None:
+        return 1_000_000
+    each, nodes = int(pipeline.shape.gpus[0]) // pipeline.stages, 0
+    for instance, stages in pipeline.blocks():
+        nodes += math.ceil(len(stages) * each / instance.group.gpus_per_node)
+    return int(goodput.slowdown(np.array(nodes)))
 
 
 def _single(problem: PlanningProblem) -> Iterator[tuple[Pipeline, int]]:
