@@ -126,9 +126,13 @@ def read_result(path: str) -> Result:
     Raises
     ------
     InputError
-        SP117 or SP100 for another or damaged file.
+        SP113 where there is none; SP117 or SP100 for another or a damaged JSON.
     """
-    data = _plan_data(_text(path), path)
+    text = _text(path)
+    if not is_plan(text):
+        hint = "Name a plan JSON that solve -o wrote, or the -o file of a sweep."
+        raise InputError(Problem(path, 0, 0, "", "SP113", "holds no plan.", hint))
+    data = _plan_data(text, path)
     known = {key: value for key, value in data.items() if key in Result.model_fields}
     try:
         return Result.model_validate_json(json.dumps(known))

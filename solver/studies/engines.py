@@ -13,7 +13,7 @@ from topology.errors import InputError, Problem
 
 from ..job.job import PlanningProblem
 from .capacity import Point, front_of
-from .worker import Outcome, solve_point
+from .worker import Outcome, end_with, solve_point
 
 ENGINES = ("serial", "local", "dask", "ray")
 BATCH = 4
@@ -62,7 +62,8 @@ class Engine:
     def _backend(self) -> Iterator[dict[str, Any]]:
         if self.name == "local":
             jobs = self.jobs or len(os.sched_getaffinity(0))
-            yield {"backend": "loky", "n_jobs": jobs, "inner_max_num_threads": 1}
+            yield {"backend": "loky", "n_jobs": jobs, "inner_max_num_threads": 1,
+                   "initializer": end_with, "initargs": (os.getpid(),)}  # fmt: skip
         elif self.name == "dask":
             with self._dask():
                 yield {"backend": "dask"}

@@ -10,8 +10,8 @@ from topology.units import DAY
 
 from ..report.html.sweep_charts import measure_of
 from ..report.stored import read_result
-from .pages import is_store
-from .store import open_store
+from .store import read_store
+from .store_file import is_store
 from .sweep import stored_sweep
 
 DOTS_PER_INCH = 150
@@ -67,7 +67,7 @@ def _plans(axes: Any, path: str) -> None:
 
 
 def _sweep(axes: Any, path: str) -> None:
-    store = open_store(path, must_exist=True)
+    store = read_store(path)
     result = stored_sweep(store)
     store.close()
     measure = measure_of(result.rows)

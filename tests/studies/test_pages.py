@@ -149,6 +149,13 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     assert "is damaged" in result.stderr
 
 
+def test_a_problem_file_holds_no_plan() -> None:
+    result = run("report", EXAMPLE)
+    assert result.exit_code == 2
+    assert "holds no plan" in result.stderr
+    assert "solve -o" in result.stderr
+
+
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_plots(seventy: str, tmp_path: Path, form: str) -> None:
     pytest.importorskip("matplotlib")
