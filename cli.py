@@ -629,19 +629,19 @@ def report_command(
     from solver.studies.pages import html_of
     from solver.studies.plots import plot_of
 
-    def flip_points(problem: PlanningProblem) -> Any:
-        from solver.answers.reports import flips_report
+    def more(problem: PlanningProblem) -> Any:
+        from solver.answers.page import answer_sections
 
-        return flips_report(problem).blocks
+        return answer_sections(problem, flips)
 
     targets = {"--html": html, "--plot": plot}
     check_targets({flag: path for flag, path in targets.items() if path is not None}, result)
     if plot is not None:
         plot_of(result, plot)
     if html is not None:
-        write_whole(html, html_of(result, flip_points if flips else None))
+        write_whole(html, html_of(result, more))
     elif plot is None:
-        write(html_of(result, flip_points if flips else None), color=False)
+        write(html_of(result, more), color=False)
 
 
 def look_up(

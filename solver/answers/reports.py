@@ -83,8 +83,8 @@ def _binding(answer: Explanation) -> Sheet:
     rows = tuple(
         {
             "limit": b.limit,
-            "value": _amount(b.value, b.unit),
-            "allowed": _amount(b.allowed, b.unit),
+            "value": amount(b.value, b.unit),
+            "allowed": amount(b.allowed, b.unit),
             "costs": f"{percent(b.gain)} ({b.layout} without it)" if b.binds else "does not bind",
         }
         for b in answer.binding
@@ -150,7 +150,8 @@ def _signed(value: float, show: Any) -> str:
     return f"{'+' if value >= 0 else '−'}{show(abs(value))}"
 
 
-def _amount(value: float, unit: str) -> str:
+def amount(value: float, unit: str) -> str:
+    """Show a figure with its unit."""
     if unit == "bytes":
         return show_bytes(value)
     if unit in ("seconds", "s"):
@@ -192,9 +193,9 @@ def _differences(found: tuple[Difference, ...]) -> Sheet:
     rows = tuple(
         {
             "name": d.name,
-            "one": _amount(d.one, d.unit),
-            "other": _amount(d.other, d.unit),
-            "more": _signed(d.one - d.other, lambda v, unit=d.unit: _amount(v, unit)),
+            "one": amount(d.one, d.unit),
+            "other": amount(d.other, d.unit),
+            "more": _signed(d.one - d.other, lambda v, unit=d.unit: amount(v, unit)),
         }
         for d in found
     )
@@ -287,9 +288,9 @@ def measure_report(problem: PlanningProblem) -> Report:
 def _flip_row(flip: Flip) -> dict[str, Any]:
     return {
         "parameter": flip.parameter,
-        "now": _amount(flip.now, flip.unit),
-        "last": _amount(flip.last, flip.unit),
-        "first": _amount(flip.first, flip.unit),
+        "now": amount(flip.now, flip.unit),
+        "last": amount(flip.last, flip.unit),
+        "first": amount(flip.first, flip.unit),
         "after": flip.after or "nothing fits",
     }
 

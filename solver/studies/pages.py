@@ -11,7 +11,6 @@ from topology.errors import InputError
 from ..job.job import Limits, PlanningProblem
 from ..layout_check import LayoutRequest, check
 from ..plan import Plan
-from ..report.blocks import Block
 from ..report.html.plan_page import plan_page
 from ..report.html.sweep_page import sweep_page
 from ..report.layouts import layout_values
@@ -26,10 +25,13 @@ LOOSE = Limits(mem_headroom=0.0, max_bubble=1.0, max_comm=10.0, tp_within_node=F
 MOST_REJECTED = 24
 
 
-def html_of(path: str, more: Callable[[PlanningProblem], Sequence[Block]] | None = None) -> str:
+Sections = Sequence[tuple[str, str]]
+
+
+def html_of(path: str, more: Callable[[PlanningProblem], Sections] | None = None) -> str:
     """Return the page of a plan JSON or of the last sweep of a file.
 
-    ``more`` makes a section of flip points from the problem of a plan.
+    ``more`` makes further sections, heading and HTML, from the problem of a plan.
 
     Raises
     ------
@@ -44,7 +46,7 @@ def html_of(path: str, more: Callable[[PlanningProblem], Sequence[Block]] | None
         return sweep_page(title, sweep_report(sweep), sweep.rows, sweep.spec.columns)
     result, problem = read_result(path), read_problem_or_plan(path, {}, {})
     rejected = rejected_plans(problem) if result.plans else []
-    extra = [] if more is None else [("Flip points", more(problem))]
+    extra = more(problem) if more is not None and result.plans else ()
     return plan_page(problem, result, rejected, extra)
 
 

@@ -71,8 +71,8 @@ def _sweep(axes: Any, path: str) -> None:
     result = stored_sweep(store)
     store.close()
     measure = measure_of(result.rows)
-    places = [(i, v) for i, row in enumerate(result.rows)
-              if (v := row["plan"].get(measure.field)) is not None]  # fmt: skip
+    found = ((i, measure.of(row)) for i, row in enumerate(result.rows))
+    places = [(i, value) for i, value in found if value is not None]
     if places:
         axes.plot(*zip(*places, strict=True), ".")
     axes.set(xlabel="point", ylabel=measure.name)

@@ -66,8 +66,8 @@ def opened(path: str, must_exist: bool = False, read: bool = False) -> sqlite3.C
         hint = "Run the sweep with -o first."
         raise InputError(Problem(path, 0, 0, "", "SP100", message, hint))
     if header and not _is_ours(header):
-        message = "is no file of sweeps, and stays as it is."
-        raise InputError(Problem(path, 0, 0, "", "SP117", message, _OTHER))
+        hint = "Name another file; this one is left as it is."
+        raise InputError(Problem(path, 0, 0, "", "SP117", "is no file of sweeps.", hint))
     with named(path):
         if read:
             return sqlite3.connect(_address(path), uri=True, timeout=WAIT_S, isolation_level=None)

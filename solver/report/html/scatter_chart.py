@@ -1,0 +1,123 @@
+"""The scatter of plans: time against cost, or against GPUs where no price is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from topology.units import DAY, show_usd
+
+from .drawing import (
+    GAP,
+    LETTER,
+    TICK_HEIGHT,
+    Scale,
+    axes,
+    beside,
+    cross,
+    key,
+    plain,
+    svg,
+    words,
+)
+from .page import text
+
+HEIGHT, HEAD = 320, 40
+"""Pixels of the plot, and above it."""
+LINE, MARK = 16, 5
+"""Pixels of a line of text, and of half a mark."""
+TIMES = ((DAY, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"), (1e-3, "ms"))
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A plan in a scatter.
+
+    Attributes
+    ----------
+    seconds, usd, gpus
+        Where it stands.
+    kind
+        ``best``, ``front``, ``feasible`` or ``infeasible``.
+    why
+        What it is; shows on hover.
+    """
+
+    seconds: float
+    usd: float | None
+    gpus: int
+    kind: str
+    why: str
+
+
+def unit_of(seconds: Sequence[float]) -> tuple[float, str]:
+    """Return the largest unit of time that the longest of them fills, in seconds and by name."""
+    longest = max(seconds, default=0.0)
+    return next((unit for unit in TIMES if longest >= unit[0]), TIMES[-1])
+
+
+def scatter(dots: Sequence[Dot], width: int) -> str:
+    """Draw plans by wall-clock time and cost; those of the front name their GPUs."""
+    if not dots:
+        return ""
+    priced = all(d.usd is not None for d in dots)
+    cost = [d.usd if d.usd is not None else float(d.gpus) for d in dots]
+    show = show_usd if priced else lambda v: f"{v:,.0f}"
+    unit, name = unit_of([d.seconds for d in dots])
+    y = Scale(cost, HEAD + HEIGHT, HEAD)
+    x = Scale([d.seconds / unit for d in dots], beside(map(show, y.ticks(TICK_HEIGHT))),
+              width - GAP)  # fmt: skip
+    order = ("infeasible", "feasible", "front", "best")
+    marks = []
+    for dot, value in sorted(zip(dots, cost, strict=True), key=lambda p: order.index(p[0].kind)):
+        mark = _mark(dot.kind, x.at(dot.seconds / unit), y.at(value))
+        marks.append(f"<g><title>{text(dot.why)}</title>{mark}</g>")
+    frame = axes(x, y, (f"wall-clock time, {name}", "cost" if priced else "GPUs"), (plain, show))
+    places = [(x.at(d.seconds / unit), y.at(v), d) for d, v in zip(dots, cost, strict=True)]
+    names = [("fc", "best"), ("fa", "feasible"), ("fbad", "over a limit")]
+    known = {d.kind for d in dots}
+    shown = names if "infeasible" in known else names[:2]
+    legend, end = key(shown, HEAD + HEIGHT + 64, width)
+    return svg(width, end, "plans by time and cost", frame, *marks, *_labels(places, x), legend)
+
+
+def _mark(kind: str, x: float, y: float) -> str:
+    if kind == "infeasible":
+        return cross(x, y)
+    color, size = ("fc", 8) if kind == "best" else ("fa", 5)
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" class="{color}"/>'
+
+
+def _labels(places: Sequence[tuple[float, float, Dot]], across: Scale) -> list[str]:
+    """Name the GPUs beside the dots of the front, the best plan first, where there is room."""
+    front = [place for place in places if place[2].kind in ("front", "best")]
+    taken = [_Area(x - MARK, y - MARK, x + MARK, y + MARK) for x, y, _ in places]
+    drawn = []
+    for x, y, dot in sorted(front, key=lambda place: place[2].kind):
+        name = f"{dot.gpus:,} GPUs"
+        long = len(name) * LETTER
+        for left, base in ((x - long / 2, y - 12), (x - long / 2, y + 22), (x + 12, y + 4),
+                           (x - 12 - long, y + 4), (x + 10, y + 18), (x + 10, y - 10)):  # fmt: skip
+            area = _Area(left, base - LINE + 4, left + long, base + 3)
+            inside = across.start < left and area.right < across.end + GAP
+            if not inside or any(area.meets(other) for other in taken):
+                continue
+            taken.append(area)
+            kind = "strong" * (dot.kind == "best")
+            drawn.append(words(left + long / 2, base, name, "middle", kind))
+            break
+    return drawn
+
+
+@dataclass(frozen=True)
+class _Area:
+    """A rectangle of the figure that something is drawn on."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: _Area) -> bool:
+        beside = self.right <= other.left or other.right <= self.left
+        return not (beside or self.bottom <= other.top or other.bottom <= self.top)
