@@ -54,8 +54,8 @@ def tornado(bars: Sequence[Bar], width: int) -> str:
             y += ABOVE
         else:
             parts.append(words(left - 8, y + HALF + 4, bar.name, "end"))
-        for end, place, kind in ((bar.less, y, "fa"), (bar.more, y + HALF, "fb")):
-            parts += _half(*end, (x, low), place, kind) if end is not None else ()
+        for half, place, kind in ((bar.less, y, "fa"), (bar.more, y + HALF, "fb")):
+            parts += _half(*half, (x, low), place, kind) if half is not None else ()
         parts.append(f'<path class="axis" d="M{x.at(-low):.1f} {y - 4:.1f}v{2 * HALF + 6}"/>')
         y += ROW
     legend, end = key((("fa", "less"), ("fb", "more")), y + 8, width)
