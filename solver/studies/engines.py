@@ -126,11 +126,10 @@ def _parallel(
             yield from solver(delayed(solve_point)(k, p, time_limit_s) for k, p in points)
             return
         size = max(probe._effective_n_jobs(), 1) * BATCH
-        for start in range(0, len(points), size):
-            some = points[start : start + size]
-            yield from Parallel(batch_size=1)(
-                delayed(solve_point)(k, p, time_limit_s) for k, p in some
-            )
+        with Parallel(batch_size=1) as solver:  # the workers stay from one batch to the next
+            for start in range(0, len(points), size):
+                some = points[start : start + size]
+                yield from solver(delayed(solve_point)(k, p, time_limit_s) for k, p in some)
 
 
 def fronts_in(jobs: int) -> Callable[[Sequence[PlanningProblem]], list[list[Point]]]:
