@@ -615,14 +615,16 @@ REPORT_FLAGS = (
     click.Argument(["result"], metavar="PLAN.json|SWEEP.sqlite"),
     click.Option(["--html"], metavar="FILE", help="Write a self-contained page; else to stdout."),
     click.Option(["--plot"], metavar="FILE", help="Write the main figure as .png or .svg."),
+    click.Option(["--sensitivity/--no-sensitivity"], default=True, show_default=True,
+                 help="What less and more of each input does: solves about ten times."),
     click.Option(["--flips"], is_flag=True, help="Add where another plan becomes best: slower."),
-)
+)  # fmt: skip
 
 
 @main.command("report", cls=Command, params=[*REPORT_FLAGS], forms=())
 @click.pass_obj
 def report_command(
-    out: Out, /, result: str, html: str | None, plot: str | None, flips: bool
+    out: Out, /, result: str, html: str | None, plot: str | None, sensitivity: bool, flips: bool
 ) -> None:
     """Write a plan JSON or a sweep as one HTML page: no network, no script."""
     from solver.report.files import check_targets, write_whole
@@ -632,7 +634,7 @@ def report_command(
     def more(problem: PlanningProblem) -> Any:
         from solver.answers.page import answer_sections
 
-        return answer_sections(problem, flips)
+        return answer_sections(problem, sensitivity, flips)
 
     targets = {"--html": html, "--plot": plot}
     check_targets({flag: path for flag, path in targets.items() if path is not None}, result)

@@ -13,16 +13,24 @@ from .reports import amount, flips_report
 from .sensitivity import sensitivity
 
 
-def answer_sections(problem: PlanningProblem, flips: bool) -> list[tuple[str, str]]:
-    """Return headings and HTML; ``flips`` adds where another plan becomes best, which is slower."""
+def answer_sections(
+    problem: PlanningProblem, sensitive: bool, flips: bool
+) -> list[tuple[str, str]]:
+    """Return headings and HTML: what each input moves, where another plan becomes best, or both."""
+    found = []
+    if sensitive:
+        found.append(("Sensitivity", _sensitivity(problem)))
+    if flips:
+        found.append(("Flip points", "".join(map(block_html, flips_report(problem).blocks))))
+    return found
+
+
+def _sensitivity(problem: PlanningProblem) -> str:
     minimised = "cost" if problem.objective.minimise == "cost" else "time"
     caption = f"Change of {minimised} a token of the best plan where one input is less or more, "
     caption += "each solved again."
     bars = [_bar(effect) for effect in sensitivity(problem)]
-    found = [("Sensitivity", figure(partial(tornado, bars), caption))]
-    if flips:
-        found.append(("Flip points", "".join(map(block_html, flips_report(problem).blocks))))
-    return found
+    return figure(partial(tornado, bars), caption)
 
 
 def _bar(effect: Effect) -> Bar:

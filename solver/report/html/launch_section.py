@@ -13,18 +13,20 @@ from .page import block_html, code, folded
 
 def launch_section(problem: PlanningProblem, plan: Plan) -> str:
     """Return the files of every target that can say a plan, and why the others cannot."""
-    written, refused = [], []
+    written: list[str] = []
+    refused: dict[str, list[str]] = {}
     for name in TARGETS:
         try:
             exported = export(problem, plan, name)
         except InputError as error:
             reasons = dict.fromkeys(problem.message.rstrip(".") for problem in error.problems)
-            refused.append((name, "; ".join(reasons)))
+            refused.setdefault("; ".join(reasons), []).append(name)
             continue
         notes = "".join(block_html(note) for note in exported.notes)
         written.append(folded(f"{name}: {exported.file}", notes + code(exported.text)))
     said = "What shardplan export PLAN.json --to NAME writes for the best plan."
     parts = [block_html(said), *written] if written else []
     if refused:
-        parts.append(block_html(Facts(tuple(refused), "Targets without words for this plan")))
+        rows = tuple((", ".join(names), why) for why, names in refused.items())
+        parts.append(block_html(Facts(rows, "Targets without words for this plan")))
     return "".join(parts)

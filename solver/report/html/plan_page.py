@@ -68,7 +68,7 @@ def _best(result: Result) -> str:
     if cost.steps is not None:
         rows.append((show_seconds(cost.wall_clock_s), f"wall clock, {cost.steps:,} steps"))
     if cost.usd is not None:
-        rows.append((show_usd(cost.usd), "cost" if cost.steps is not None else "a step"))
+        rows.append((_short_usd(cost.usd), "cost" if cost.steps is not None else "a step"))
     rows += [
         (show_seconds(time.step_s), "a step"),
         (f"{time.mfu:.1%}", "MFU"),
@@ -80,6 +80,11 @@ def _best(result: Result) -> str:
     ]
     cards = "".join(_card(plan, result) for plan in result.plans[:CARDS])
     return f'{tiles(rows)}<h3>Plans</h3><div class="cards">{cards}</div>'
+
+
+def _short_usd(usd: float) -> str:
+    """Show dollars, large amounts in millions; the card beside it has every digit."""
+    return f"${usd / 1e6:,.2f} M" if usd >= 1e6 else show_usd(usd)  # noqa: PLR2004
 
 
 def _figures(result: Result, rejected: Sequence[Plan]) -> list[tuple[str, str]]:

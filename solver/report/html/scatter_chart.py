@@ -78,7 +78,7 @@ def scatter(dots: Sequence[Dot], width: int) -> str:
     known = {d.kind for d in dots}
     shown = names if "infeasible" in known else names[:2]
     legend, end = key(shown, HEAD + HEIGHT + 64, width)
-    return svg(width, end, "plans by time and cost", frame, *marks, *_labels(places, x), legend)
+    return svg(width, end, "plans by time and cost", frame, *marks, *_labels(places, x, y), legend)
 
 
 def _mark(kind: str, x: float, y: float) -> str:
@@ -88,7 +88,7 @@ def _mark(kind: str, x: float, y: float) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" class="{color}"/>'
 
 
-def _labels(places: Sequence[tuple[float, float, Dot]], across: Scale) -> list[str]:
+def _labels(places: Sequence[tuple[float, float, Dot]], across: Scale, up: Scale) -> list[str]:
     """Name the GPUs beside the dots of the front, the best plan first, where there is room."""
     front = [place for place in places if place[2].kind in ("front", "best")]
     taken = [_Area(x - MARK, y - MARK, x + MARK, y + MARK) for x, y, _ in places]
@@ -99,7 +99,7 @@ def _labels(places: Sequence[tuple[float, float, Dot]], across: Scale) -> list[s
         for left, base in ((x - long / 2, y - 12), (x - long / 2, y + 22), (x + 12, y + 4),
                            (x - 12 - long, y + 4), (x + 10, y + 18), (x + 10, y - 10)):  # fmt: skip
             area = _Area(left, base - LINE + 4, left + long, base + 3)
-            inside = across.start < left and area.right < across.end + GAP
+            inside = across.start < left and area.right < across.end + GAP and base < up.start
             if not inside or any(area.meets(other) for other in taken):
                 continue
             taken.append(area)

@@ -27,11 +27,11 @@ figure svg { width: 100%; height: auto; display: block } .slim { display: none }
 .cards { grid-template-columns: repeat(auto-fill, minmax(min(19rem, 100%), 1fr)) }
 .card { background: var(--card); border-radius: 8px; padding: .75rem 1rem }
 .card h3 { margin: 0 0 .3rem } .card dl { grid-template-columns: 5.5rem 1fr; margin: 0 }
-dl { display: grid; grid-template-columns: minmax(5.5rem, max-content) minmax(0, 1fr);
+dl { display: grid; grid-template-columns: fit-content(16rem) minmax(0, 1fr);
   gap: .15rem .9rem; margin: .5rem 0 }
 dt { color: var(--dim) } dd { margin: 0 }
 table { border-collapse: collapse; font-size: .85rem }
-th, td { padding: .25rem .45rem; border-bottom: 1px solid var(--line); white-space: nowrap }
+th, td { padding: .25rem .35rem; border-bottom: 1px solid var(--line); white-space: nowrap }
 th { text-align: left; color: var(--dim) } td.n, th.n { text-align: right }
 td.l { white-space: normal; overflow-wrap: normal; min-width: 22rem }
 details { margin: .5rem 0; border: 1px solid var(--line); border-radius: 6px; padding: 0 .8rem }

@@ -9,12 +9,20 @@ from ..blocks import Facts, Report
 from ..cells import figures
 from .drawing import figure
 from .page import block_html, folded, page, tiles
-from .sweep_charts import Measure, Row, heat_maps, lines, measure_of
+from .sweep_charts import (
+    Measure,
+    Row,
+    curves_of,
+    heat_maps,
+    lines,
+    maps_of,
+    measure_of,
+)
 
 KEPT = ("gpus", "layout", "mfu", "peak_bytes", "step_s", "usd", "wall_clock_s")
 """What of each plan is embedded; the store has all."""
-MOST_WITHOUT = 200
-"""Points without a plan that are listed."""
+MOST_EMBEDDED, MOST_WITHOUT = 1000, 200
+"""Points of which this is embedded, and points without a plan that are listed."""
 
 
 def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequence[str]) -> str:
@@ -30,8 +38,10 @@ def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequenc
         One row a point (labels, status, reason, plan), and the labels' names in order.
     """
     measure = measure_of(rows)
-    heat = f"{_upper(measure.name)} of the best plan, stronger is more; a cross has no plan."
-    along = f"{_upper(measure.name)} of the best plan; a ring marks where the plan changes."
+    name = f"{measure.name[:1].upper()}{measure.name[1:]} of the best plan"
+    heat = f"{name}, in each map from pale to strong; a cross has no plan"
+    along = f"{name}; a ring marks where the plan changes"
+    heat, along = heat + _part(maps_of(rows, columns)), along + _part(curves_of(rows, columns))
     sections = [
         ("Points at a glance", _glance(rows, measure) + block_html(report.blocks[0])),
         ("Maps", figure(lambda width: heat_maps(rows, columns, measure, width), heat)),
@@ -41,7 +51,7 @@ def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequenc
     points: list[dict[str, Any]] = [
         {"labels": row["labels"], "status": row["status"],
          "plan": {k: row["plan"][k] for k in KEPT if k in row["plan"]}}
-        for row in rows
+        for row in rows[:MOST_EMBEDDED]
     ]  # fmt: skip
     heads = {key: value for key, value in report.data.items() if key != "points"}
     return page(title, sections, {**heads, "points": points})
@@ -72,5 +82,7 @@ def _labels(row: Row) -> str:
     return ", ".join(f"{name} {value}" for name, value in named)
 
 
-def _upper(name: str) -> str:
-    return name[:1].upper() + name[1:]
+def _part(counts: tuple[int, int]) -> str:
+    """Say where not all is drawn."""
+    drawn, count = counts
+    return f". The first {drawn:,} of {count:,}." if drawn < count else "."
