@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.cli.running import ROOT, run
+
+MOST_WRITES, LONGEST_S = 8, 0.3
+"""When a sweep is killed at the latest: after so many writes to its file, and so much later."""
 
 
 def sweep(base: str, store: Path, *args: str, form: str = "json") -> str:
@@ -20,16 +26,20 @@ def sweep(base: str, store: Path, *args: str, form: str = "json") -> str:
     return result.stdout
 
 
-def started(base: str, store: Path, *args: str, before: str = "") -> subprocess.Popen[bytes]:
+def started(
+    base: str, store: Path, *args: str, before: str = "", stderr: int = subprocess.PIPE,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:  # fmt: skip
+    """Start a sweep in a process of its own, after other code where there is some."""
     code = f"{before}import cli; cli.main()"
-    command = [sys.executable, "-c", code, "sweep", base, "-o", str(store), "-q"]
+    command = [sys.executable, "-c", code, "sweep", base, "-o", str(store)]
     command += ["--format", "json", *args]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
         command,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, **(env or {})},
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
     )
 
 
@@ -46,16 +56,26 @@ def changed(store: Path) -> int:
     return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)
 
 
-def finished(store: Path) -> dict[str, float]:
-    """Points with an answer, and how long each took; the file must be whole."""
-    sound(store)
-    with sqlite3.connect(store) as base:
+def finished(store: Path, folder: Path) -> dict[str, float]:
+    """Points with an answer, and how long each took; the file must be whole.
+
+    A copy is looked at: opening the file would recover it in place of the sweep that goes on.
+    """
+    copy = folder / "copy.sqlite"
+    for end in ("", "-wal"):
+        copy.with_name(copy.name + end).unlink(missing_ok=True)
+        if (one := store.with_name(store.name + end)).exists():
+            shutil.copy(one, copy.with_name(copy.name + end))
+    if not copy.exists():
+        return {}
+    with contextlib.closing(sqlite3.connect(copy)) as base:
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        if not base.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
+            return {}
         return dict(base.execute("SELECT key, seconds FROM points WHERE status != 'error'"))
 
 
-def killed_again_and_again(
-    base: str, store: Path, times: int, longest_s: float, *args: str
-) -> list[int]:
+def killed_again_and_again(base: str, store: Path, times: int, *args: str) -> list[int]:
     """Kill a sweep at random moments, each time going on where the last one was killed.
 
     Returns
@@ -65,15 +85,18 @@ def killed_again_and_again(
     dice, kept, counts = random.Random(times), dict[str, float](), []
     for _ in range(times):
         process = started(base, store, *args)
-        # Starting takes longest: wait until it works on the file, then kill at any moment.
-        before = changed(store)
-        while changed(store) == before and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(dice.uniform(0.0, longest_s))
+        # Starting takes longest: wait until it has written some times, the first two before any
+        # point, then kill at any moment.
+        writes, before = dice.randint(1, MOST_WRITES), changed(store)
+        while writes > 0 and process.poll() is None:
+            time.sleep(0.005)
+            if (now := changed(store)) != before:
+                writes, before = writes - 1, now
+        time.sleep(dice.uniform(0.0, LONGEST_S))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        now = finished(store)
-        assert kept.items() <= now.items()
-        kept = now
-        counts.append(len(now))
+        found = finished(store, store.parent)
+        assert kept.items() <= found.items()
+        kept = found
+        counts.append(len(found))
     return counts

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import os
+import pty
 import sqlite3
 import threading
 from pathlib import Path
@@ -105,7 +108,7 @@ def test_parquet(base: str, tmp_path: Path) -> None:
 
 def test_killed_five_times_no_point_is_lost_or_doubled(base: str, tmp_path: Path) -> None:
     store, args = tmp_path / "s.sqlite", (*MANY, "--engine=serial")
-    counts = killed_again_and_again(base, store, 5, 0.6, *args)
+    counts = killed_again_and_again(base, store, 5, *args)
     assert max(counts) <= SIZE
     resumed = run("sweep", "-o", str(store), "--resume", "--format=json", "--engine=serial")
     assert resumed.exit_code == 0
@@ -216,3 +219,61 @@ def test_nothing_varied(base: str, tmp_path: Path) -> None:
     result = run("sweep", base, "-o", str(tmp_path / "s.sqlite"))
     assert result.exit_code == 2
     assert "nothing is varied" in result.stderr
+
+
+NONSENSE = {
+    "unknown section": ("--vary=foo=1",),
+    "unknown key": ("--vary=training.foo=1,2",),
+    "unknown deep key": ("--vary=cluster.inter.foo=1",),
+    "text for a number": ("--vary=training.seq_len=4096,abc",),
+    "number for a section": ("--vary=training=5",),
+    "no unit": ("--vary=cluster.inter.per_gpu=25",),
+    "no value fits": ("--vary=model=nope,none",),
+    "twice": ("--vary=training.seq_len=4096", "--vary=seq-len=8192"),
+    "folder": ("--vary=training.seq_len=4096", "--export=nowhere/t.csv"),
+}
+
+
+@pytest.mark.parametrize("args", NONSENSE.values(), ids=NONSENSE)
+def test_nonsense_is_refused_before_anything_is_solved(
+    base: str, tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    store = tmp_path / "s.sqlite"
+    result = run("sweep", base, "-o", str(store), "--engine=serial", *args)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error[SP")
+    assert "--vary" in result.stderr or "--export" in result.stderr
+    assert result.stderr.count("error[SP") == (2 if args == NONSENSE["no value fits"] else 1)
+    assert not store.exists()
+
+
+def test_nonsense_in_a_scenario_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "base.yaml"
+    file.write_text(f"{FILE}scenarios: {{good: {{training.seq_len: 8192}}, bad: {{model.foo: 1}}}}")
+    result = run("sweep", str(file), "-o", str(tmp_path / "s.sqlite"), "--engine=serial")
+    assert result.exit_code == 2
+    assert "'foo'" in result.stderr
+
+
+def on_a_terminal(base: str, store: Path, *args: str) -> str:
+    """What a sweep writes on stderr where that is a terminal."""
+    leader, follower = pty.openpty()
+    process = started(base, store, *args, stderr=follower, env={"TERM": "xterm", "COLUMNS": "100"})
+    os.close(follower)
+    process.communicate(timeout=120)
+    written = b""
+    with contextlib.suppress(OSError):  # the terminal has hung up
+        while part := os.read(leader, 65536):
+            written += part
+    os.close(leader)
+    assert process.returncode == 0
+    return written.decode()
+
+
+def test_progress_is_shown_on_a_terminal_only(base: str, tmp_path: Path) -> None:
+    args = ("--engine=serial", "--vary=model=llama3-8b,llama3-405b", FEW[1])
+    shown = on_a_terminal(base, tmp_path / "a.sqlite", *args)
+    for part in ("6/6 points", "pt/s", "eta", "infeasible 3"):
+        assert part in shown
+    assert on_a_terminal(base, tmp_path / "b.sqlite", *args, "-q") == ""
+    assert run("sweep", base, "-o", str(tmp_path / "c.sqlite"), *args).stderr == ""

@@ -15,8 +15,6 @@ from tests.studies.sweeping import killed_again_and_again, sound, started, sweep
 pytestmark = pytest.mark.nightly
 POINTS = 1000
 KILLS = 100
-LONGEST_S = 1.5
-"""A killed run works so long at most once its file is open; workers start meanwhile."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +44,7 @@ def test_every_engine_gives_the_bytes_of_serial(
 
 def test_killed_a_hundred_times(thousand: str, serial: str, tmp_path: Path) -> None:
     store = tmp_path / "s.sqlite"
-    counts = killed_again_and_again(thousand, store, KILLS, LONGEST_S, "--jobs=2")
+    counts = killed_again_and_again(thousand, store, KILLS, "--jobs=2")
     # Kills meant something: most runs got on, and the work was not over before the last of them.
     assert len(set(counts)) > KILLS / 4
     assert counts[-1] < POINTS
