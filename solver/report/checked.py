@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from topology.units import HOUR
+
 from ..checklist import LayoutFacts, review
+from ..cost.goodput import Goodput, whole_steps
 from ..cost.textbook import micro_batches_for_bubble
 from ..job.job import PlanningProblem
 from ..plan import LimitCheck, Plan, Stage
@@ -65,6 +68,9 @@ def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:
     need = None
     if limits.max_bubble > 0:
         need = micro_batches_for_bubble(layout.pp, limits.max_bubble, layout.vpp)
+    step = estimate.time.step_s
+    saved = Goodput.launched(problem.job, problem.reliability).saving_s(plan.nodes)
+    steps = whole_steps(saved, step)
     return LayoutFacts(
         memory_bytes=estimate.peak_bytes,
         capacity_bytes=estimate.stages[0].memory.usable_bytes,
@@ -83,6 +89,8 @@ def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:
         recompute=plan.recompute != "none",
         micro_batches_for_limit=need,
         total_steps=plan.cost.steps,
+        save_steps=steps,
+        save_hours=steps * step / HOUR,
         mem_headroom=limits.mem_headroom,
         max_communication=limits.max_comm,
         max_bubble=limits.max_bubble,

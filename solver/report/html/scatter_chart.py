@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topology.units import DAY, show_usd
+from topology.units import DAY, HOUR, MINUTE, show_usd
 
 from .drawing import (
     GAP,
@@ -26,7 +26,7 @@ HEIGHT, HEAD = 320, 40
 """Pixels of the plot, and above it."""
 LINE, MARK = 16, 5
 """Pixels of a line of text, and of half a mark."""
-TIMES = ((DAY, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"), (1e-3, "ms"))
+TIMES = ((DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes"), (1.0, "seconds"), (1e-3, "ms"))
 
 
 @dataclass(frozen=True)
