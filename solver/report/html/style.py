@@ -60,5 +60,6 @@ svg .ring { fill: none; stroke: var(--ink) }
   .roomy { display: block } .slim { display: none } .wide { overflow: visible }
   .wide img { max-width: 100% } table { font-size: 6.5pt } th, td { padding: .1rem .2rem }
   td.l { min-width: 0 } pre { white-space: pre-wrap; overflow-wrap: anywhere }
+  ::details-content { content-visibility: visible; block-size: auto }
   .card, .tile, figure, tr { break-inside: avoid } h2, h3 { break-after: avoid } }
 """
