@@ -277,14 +277,14 @@ def _ranks(axis: PlacedAxis) -> str:
     return f"0, {axis.stride} … {last}"
 
 
-_INVISIBLE = 1e-5
+INVISIBLE = 1e-5
 """Parts of a step below this share are roundings of the search's integers."""
 
 
 def step_line(plan: Plan) -> str:
     """Write the step as the sum of its parts, hidden communication beside it."""
     time = plan.estimate.time
-    visible = time.step_s * _INVISIBLE
+    visible = time.step_s * INVISIBLE
     parts = [
         ("compute", time.compute_s),
         ("recomputation", time.recompute_s),

@@ -17,7 +17,7 @@ SLIM = 600
 """A figure below this width puts labels above its bars."""
 TOP, GAP = 12, 16
 """Pixels above a figure, and between a bar and what is written beside it."""
-LETTER = 8.2
+LETTER = 8.3
 """Width of a letter of 13-pixel text in a wide font (DejaVu Sans), pixels, above the average."""
 COLORS = "abcdefgh"
 """Classes of the page's colours: f followed by one fills, s draws."""
@@ -63,8 +63,14 @@ class Scale:
                     return inside
             return inside[:: -(-len(inside) // most)]
         span = self.high - self.low
-        step = 10 ** math.floor(math.log10(span / most))
-        step *= next(m for m in (1, 2, 5, 10, 20) if span / (step * m) <= most)
+        least = 10.0 ** math.floor(math.log10(span / most))
+        steps = [least * m for m in (1, 2, 5, 10, 20)]
+        enough = next(n for n, step in enumerate(steps) if span / step <= most)
+        # A wide step may leave one value alone, which says nothing of the scale.
+        found = (self._multiples(steps[n]) for n in range(enough, -1, -1))
+        return next((values for values in found if len(values) > 1), self._multiples(least))
+
+    def _multiples(self, step: float) -> list[float]:
         first = math.ceil(self.low / step)
         return [step * i for i in range(first, math.floor(self.high / step) + 1)]
 
@@ -93,8 +99,10 @@ def words(
     x: float, y: float, value: object, anchor: str = "start", kind: str = "", room: float = 0.0
 ) -> str:
     """Return a line of text, cut where it would be wider than its room."""
-    longest = max(int(room / LETTER), 2) if room else LABEL
-    shown = text(value, min(longest, LABEL))
+    longest = min(int(room / LETTER), LABEL) if room else LABEL
+    if len(str(value)) > longest:
+        longest = max(longest - 1, 2)  # an ellipsis is wider than a letter
+    shown = text(value, longest)
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{shown}</text>'
 
 

@@ -9,6 +9,7 @@ from topology.units import GB, show_bytes, show_seconds
 from ...cost.simulate import Event, simulate
 from ...plan import Plan, Stage
 from ..cells import gigabytes
+from ..plans import INVISIBLE
 from .drawing import GAP, SLIM, TICK_WIDTH, TOP, Scale, beside, box, key, plain, svg, words
 from .scatter_chart import unit_of
 
@@ -85,7 +86,7 @@ def step_waterfall(plan: Plan, width: int) -> str:
         ("pipeline bubble", time.bubble_s, ""), ("optimizer", time.optimizer_s, ""),
         ("overhead", time.overhead_s, ""),
     ]  # fmt: skip
-    rows = [row for row in rows if row[1] > 0]
+    rows = [row for row in rows if row[1] > INVISIBLE * time.step_s]
     shares = [f"{show_seconds(s)} ({s / time.step_s:.1%})" for _, s, _ in rows]
     slim = width < SLIM
     left = 0 if slim else beside(name for name, _, _ in rows)

@@ -96,7 +96,8 @@ def _figures(result: Result, rejected: Sequence[Plan]) -> list[tuple[str, str]]:
     step += "not part of it."
     pipe = "The first micro-batches as the schedule runs them, simulated; every other one is "
     pipe += "paler, gaps are idle. One forward to two backward, to three where all is recomputed."
-    found = figure(partial(scatter, _dots(result, rejected)), caption)
+    of = "time of a step" if best.cost.steps is None else "wall-clock time"
+    found = figure(partial(scatter, _dots(result, rejected), of), caption)
     return [
         ("Time and cost", found + _over_limits(rejected)),
         ("Memory", figure(partial(memory_bars, best), memory)),
@@ -143,10 +144,13 @@ def _card(plan: Plan, result: Result) -> str:
 
 
 def _dots(result: Result, rejected: Sequence[Plan]) -> list[Dot]:
+    best = result.plans[0]
     dots = [_dot(plan, "feasible", "") for plan in result.plans[1:]]
-    dots += [_dot(plan, "front", "") for plan in result.front]
+    dots += [
+        _dot(p, "front", "") for p in result.front if (p.gpus, p.cost) != (best.gpus, best.cost)
+    ]
     dots += [_dot(plan, "infeasible", _broken(plan)) for plan in rejected]
-    return [*dots, _dot(result.plans[0], "best", "")]
+    return [*dots, _dot(best, "best", "")]
 
 
 def _dot(plan: Plan, kind: str, why: str) -> Dot:

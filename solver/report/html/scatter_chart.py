@@ -56,8 +56,8 @@ def unit_of(seconds: Sequence[float]) -> tuple[float, str]:
     return next((unit for unit in TIMES if longest >= unit[0]), TIMES[-1])
 
 
-def scatter(dots: Sequence[Dot], width: int) -> str:
-    """Draw plans by wall-clock time and cost; those of the front name their GPUs."""
+def scatter(dots: Sequence[Dot], of: str, width: int) -> str:
+    """Draw plans by time, of the run or of a step, and cost; those of the front name their GPUs."""
     if not dots:
         return ""
     priced = all(d.usd is not None for d in dots)
@@ -72,7 +72,7 @@ def scatter(dots: Sequence[Dot], width: int) -> str:
     for dot, value in sorted(zip(dots, cost, strict=True), key=lambda p: order.index(p[0].kind)):
         mark = _mark(dot.kind, x.at(dot.seconds / unit), y.at(value))
         marks.append(f"<g><title>{text(dot.why)}</title>{mark}</g>")
-    frame = axes(x, y, (f"wall-clock time, {name}", "cost" if priced else "GPUs"), (plain, show))
+    frame = axes(x, y, (f"{of}, {name}", "cost" if priced else "GPUs"), (plain, show))
     places = [(x.at(d.seconds / unit), y.at(v), d) for d, v in zip(dots, cost, strict=True)]
     names = [("fc", "best"), ("fa", "feasible"), ("fbad", "over a limit")]
     known = {d.kind for d in dots}

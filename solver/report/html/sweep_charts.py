@@ -155,7 +155,8 @@ def _map(one: _Map, x: float, top: float, width: int) -> tuple[str, tuple[float,
     for i, name in list(enumerate(xs))[::every]:
         # A name with room for several columns begins with its own.
         at, anchor = (i + 0.5, "middle") if every == 1 else (i, "start")
-        parts.append(words(x + left + side * at, base - 6, name, anchor, "dim", side * every))
+        room = side * min(every, len(xs) - i)
+        parts.append(words(x + left + side * at, base - 6, name, anchor, "dim", room))
     for row in one.rows:
         here, there = str(row["labels"][one.across]), str(row["labels"][one.down])
         if here in xs and there in ys:
