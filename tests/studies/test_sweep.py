@@ -85,6 +85,15 @@ def test_an_infeasible_point_is_an_answer(base: str, tmp_path: Path) -> None:
     assert "memory" in data["points"][1]["reason"]
 
 
+def test_a_sweep_without_tokens_is_of_a_step(base: str, tmp_path: Path) -> None:
+    Path(base).write_text(FILE.replace(", tokens: 1B", ""))
+    shown = sweep(base, tmp_path / "s.sqlite", "--engine=serial", *FEW, form="table")
+    assert "$ a step" in shown
+    assert "days" not in shown
+    page = run("report", str(tmp_path / "s.sqlite")).stdout
+    assert 'aria-label="cost of a step, USD along cluster.nodes"' in page
+
+
 def test_exports_hold_every_point(base: str, tmp_path: Path) -> None:
     table, lines = tmp_path / "t.csv", tmp_path / "l.jsonl"
     sweep(base, tmp_path / "s.sqlite", "--engine=serial", *FEW, f"--export={table}",

@@ -12,6 +12,7 @@ from typing import Any
 from topology.units import DAY
 
 from ..cells import figures
+from ..plan_rows import of_one_step
 from .drawing import (
     COLORS,
     GAP,
@@ -64,8 +65,11 @@ class Measure:
 def measure_of(rows: Sequence[Row]) -> Measure:
     """Return what the figures show: cost where every plan has one, else wall-clock time."""
     plans = [row["plan"] for row in rows if row["plan"]]
+    step = bool(plans) and all(map(of_one_step, plans))
     if plans and all(plan.get("usd") is not None for plan in plans):
-        return Measure("usd", "cost, USD", 1.0)
+        return Measure("usd", "cost of a step, USD" if step else "cost, USD", 1.0)
+    if step:
+        return Measure("step_s", "time of a step, s", 1.0)
     return Measure("wall_clock_s", "wall-clock time, days", DAY)
 
 
