@@ -163,14 +163,19 @@ def _both_ways(problem: PlanningProblem, one: Parameter) -> Iterator[Flip]:
 
 
 def layout_at(problem: PlanningProblem, one: Parameter, value: float) -> str:
-    """Solve the problem with another value of a figure."""
-    changed = one.change(problem, value)
-    even = changed.search.model_copy(update={"stages": "even"})
+    """Return the best layout with another value of a figure; empty where nothing fits."""
+    found = best_at(one.change(problem, value))
+    return "" if found is None else layout_key(found)
+
+
+def best_at(problem: PlanningProblem) -> Plan | None:
+    """Return the best plan of a changed problem, layers spread by rule; None where nothing fits."""
+    even = problem.search.model_copy(update={"stages": "even"})
     try:
-        result = solve(replace(changed, search=even), top=1, explain=False)
+        result = solve(replace(problem, search=even), top=1, explain=False)
     except InputError:  # such a problem cannot be, e.g. its steps are too long
-        return ""
-    return layout_key(result.plans[0]) if result.plans else ""
+        return None
+    return result.plans[0] if result.plans else None
 
 
 def _bisect(

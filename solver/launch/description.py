@@ -157,7 +157,7 @@ class Run(BaseModel):
         Predicted time of a step, and of the run where it has a length, checkpoints and failures
         in it.
     write_s, interval_s
-        Time to write a checkpoint, and the training time between two; None where nothing fails.
+        Time to write a checkpoint, and the training time between two.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -169,4 +169,4 @@ class Run(BaseModel):
     step_s: float
     wall_clock_s: float | None
     write_s: float
-    interval_s: float | None
+    interval_s: float

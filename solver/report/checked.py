@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from topology.units import HOUR
+
 from ..checklist import LayoutFacts, review
 from ..cost.bubble import microbatches_for_bubble
+from ..cost.goodput import Goodput, whole_steps
 from ..cost.textbook import micro_batches_for_bubble
 from ..estimate import Stage
 from ..job.job import PlanningProblem
@@ -69,6 +72,9 @@ def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:
         need = micro_batches_for_bubble(layout.pp, limits.max_bubble, layout.vpp)
         if plan.options.schedule == "zb-h1":
             need = microbatches_for_bubble(problem.job, layout.pp, limits.max_bubble)
+    step = estimate.time.step_s
+    saved = Goodput.launched(problem.job, problem.reliability).saving_s(plan.nodes)
+    steps = whole_steps(saved, step)
     return LayoutFacts(
         memory_bytes=estimate.peak_bytes,
         capacity_bytes=estimate.stages[0].memory.usable_bytes,
@@ -87,6 +93,8 @@ def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:
         recompute=plan.recompute != "none",
         micro_batches_for_limit=need,
         total_steps=plan.cost.steps,
+        save_steps=steps,
+        save_hours=steps * step / HOUR,
         mem_headroom=limits.mem_headroom,
         max_communication=limits.max_comm,
         max_bubble=limits.max_bubble,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topology.units import DAY
@@ -61,6 +61,12 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "price_kind": plan.price_kind,
         "goodput": None if cost.goodput is None else cost.goodput.share,
     }
+
+
+def of_one_step(record: Mapping[str, Any]) -> bool:
+    """Whether the run of a record is one step, as where its problem names no tokens."""
+    trained = record["wall_clock_s"] * (record.get("goodput") or 1.0)
+    return bool(trained < 1.5 * record["step_s"])
 
 
 SPELLED = 4

@@ -110,5 +110,5 @@ def test_the_trace_has_three_kinds_of_passes() -> None:
 
 
 def test_the_page_draws_weight_gradients() -> None:
-    assert "weight gradients" in timeline(late())
-    assert "weight gradients" not in timeline(late(schedule="1f1b"))
+    assert "weight gradients" in timeline(late(), 960)
+    assert "weight gradients" not in timeline(late(schedule="1f1b"), 960)
