@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cost.stage_options import StageOptions
-from ..cost.ticks import GRAINS, BoolArray, IntArray
+from ..cost.ticks import GRAINS, BoolArray, IntArray, whole_ticks
 from .instance import LONGEST_STEP
 
 LEVELS, MOST_CELLS = (8, 32), 2**16
@@ -35,22 +35,28 @@ class Narrowed:
     ----------
     bound
         Ticks that a step takes at least; above ``LONGEST_STEP`` where no choice is possible.
-    able
-        Which alternatives of each stage a step of at most the given ticks may have.
+    least
+        Ticks of the least step that each alternative of each stage may be part of.
     """
 
     bound: int
-    able: list[BoolArray]
+    least: list[IntArray]
+
+    def within(self, options: Sequence[StageOptions], ticks: int) -> tuple[StageOptions, ...]:
+        """Return the alternatives that a step of at most so many ticks may have."""
+        pairs = zip(options, self.least, strict=True)
+        return tuple(option.take(least <= ticks) for option, least in pairs)
 
 
 def narrowed(options: Sequence[StageOptions], layers: int, at_most: int) -> Narrowed:
-    """Bound a pipeline, and mark the alternatives of its stages that are worth a look.
+    """Bound a pipeline, and each alternative of its stages.
 
     All stages recompute by one kind and hold ``layers`` together. The communication limit is left
-    out; all else is exact, up to the grouping of paces and tails.
+    out; all else is exact, up to the grouping of paces and tails. An alternative of a kind that has
+    no step within ``at_most`` ticks counts as having none at all.
     """
     least = int(NO_WAY)
-    able = [np.zeros(len(o), bool) for o in options]
+    each = [np.full(len(o), NO_WAY) for o in options]
     for kind in np.unique(np.concatenate([o.kind for o in options])):
         rows = [(o.kind == kind) & (o.layers <= layers) for o in options]
         if not all(some.any() for some in rows):
@@ -62,9 +68,9 @@ def narrowed(options: Sequence[StageOptions], layers: int, at_most: int) -> Narr
                 break
         else:
             for stage, some in enumerate(rows):
-                able[stage][some] = fill.with_each(stage) <= at_most * GRAINS
+                each[stage][some] = fill.with_each(stage)
         least = min(least, int(fill.least()))
-    return Narrowed(min(-(-least // GRAINS), LONGEST_STEP + 1), able)
+    return Narrowed(min(-(-least // GRAINS), LONGEST_STEP + 1), [whole_ticks(e) for e in each])
 
 
 @dataclass(frozen=True)

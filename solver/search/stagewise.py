@@ -110,14 +110,18 @@ def _best_of_windows(
         options = tuple(thinned(pipeline, priced, at_most))
         if all(len(o) for o in options):
             few = narrowed(options, pipeline.instances[0].job.transformer.layers, at_most)
-            kept = (o.take(able) for o, able in zip(options, few.able, strict=True))
-            ordered.append((few.bound, column, tuple(kept)))
+            ordered.append((few.bound, column, few, options))
     best, proved, open_bound, solved = None, True, at_most + 1, False
-    for bound, _, options in sorted(ordered, key=lambda entry: entry[:2]):
+    for bound, _, few, every in sorted(ordered, key=lambda entry: entry[:2]):
         if bound > at_most:
             break
-        answer = solve_stages(_task(pipeline, options, bound, at_most), settings)
         solved = True
+        # Mostly the bound is reached, and few alternatives reach it.
+        options = few.within(every, bound)
+        answer = solve_stages(_task(pipeline, options, bound, bound), settings)
+        if answer.status == "infeasible" and bound < at_most:
+            options = few.within(every, at_most)
+            answer = solve_stages(_task(pipeline, options, bound + 1, at_most), settings)
         if answer.status not in ("optimal", "infeasible"):
             proved, open_bound = False, min(open_bound, max(answer.bound, bound))
         if answer.choice is not None:

@@ -73,7 +73,9 @@ def test_no_alternative_of_a_good_enough_plan_is_left_out(
     assert found.bound <= min(steps.values(), default=LONGEST_STEP + 1)
     for choice, step in steps.items():
         if step <= at_most:
-            assert all(able[c] for able, c in zip(found.able, choice, strict=True)), choice
+            assert all(least[c] <= step for least, c in zip(found.least, choice, strict=True)), (
+                choice
+            )
 
 
 def test_deep_models_are_bounded_in_a_small_table() -> None:
