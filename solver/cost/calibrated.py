@@ -10,7 +10,7 @@ import numpy as np
 
 from topology.cluster import NodeGroup
 
-from ..degrees import distinct
+from ..degrees import Distinct
 from ..estimate import Estimate
 from ..job.job import OFFLOADS, RECOMPUTE, Job, Limits, Recompute, Search
 from .data_parallel import DataTraffic, Passes, data_traffic
@@ -66,6 +66,7 @@ class Calibrated:
         node = group.host_bytes
         self.host_bytes = None if node is None else node / group.gpus_per_node
         """A GPU's share of its node's memory; None where that is not known."""
+        self._known: tuple[Distinct, LayerTimes] | None = None
 
     @property
     def places(self) -> bool:
@@ -84,12 +85,19 @@ class Calibrated:
     # -- parts ---------------------------------------------------------------------------------
 
     def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
-        """Layer times of the distinct cores, and which core each shape has."""
+        """Layer times of the distinct cores, and which core each shape has.
+
+        Searches come back to the same cores: the largest set so far is kept.
+        """
         used = self.machine.level_in_use(shapes.gpus)
-        first, core = distinct(
-            shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch, used
-        )
-        return layer_times(self.job, self.machine, shapes.take(first)), core
+        columns = (shapes.tp, shapes.cp, shapes.ep, shapes.etp, shapes.micro_batch, used)
+        if self._known is not None and (core := self._known[0].find(*columns)) is not None:
+            return self._known[1], core
+        cores, first, core = Distinct.of(*columns)
+        layers = layer_times(self.job, self.machine, shapes.take(first))
+        if self._known is None or len(first) > len(self._known[0].keys):
+            self._known = cores, layers
+        return layers, core
 
     def slowdown(self, shapes: Shapes) -> FloatArray:
         """Factor on every time: the release, and a loss that grows with the GPUs; shape (N,)."""
