@@ -9,6 +9,7 @@ nobody reads stdout. Imports wait until a command needs them.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import shutil
@@ -39,6 +40,7 @@ INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT, INEXPRESSIBLE, FAILED_POINTS = 3, 4
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 EXTREMES = ("gpus", "params", "seq_len", "global_batch")
 FORMATS, YAML = ("table", "json", "jsonl", "csv", "md"), ("yaml", "json")
+YOUNG_OBJECTS = 100_000  # looking for cycles among fewer only slows the imports down
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
 
@@ -143,6 +145,7 @@ class Entry(click.Command):
         start: Callable[..., Any] = super().main
         if not standalone_mode:
             return start(*args, standalone_mode=False, **given)
+        gc.set_threshold(YOUNG_OBJECTS)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for × and –
@@ -277,8 +280,20 @@ def problem_params() -> list[click.Parameter]:
     return [click.Argument(["problem"], required=False, metavar="[PROBLEM.yaml]"), *flags]
 
 
-def _read(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
-    """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example."""
+def _read(
+    out: Out, path: str | None, given: Mapping[str, Any], searches: bool = False
+) -> PlanningProblem:
+    """Read the problem: a file, ./shardplan.yaml, flags alone, or the packaged example.
+
+    Only what ``searches`` compares kinds of price and stops at a gap.
+    """
+    from solver.job.price_kinds import under_one_kind
+
+    found = _read_whole(out, path, given)
+    return found if searches else under_one_kind(found).exactly()
+
+
+def _read_whole(out: Out, path: str | None, given: Mapping[str, Any]) -> PlanningProblem:
     from solver.job.read import parse_problem
     from solver.report.stored import LOCAL_PROBLEM, problem_path, read_problem_or_plan
 
@@ -332,7 +347,7 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     check_targets(targets, problem_path(problem))
     extreme = given["objective"] if given["objective"] in EXTREMES else None
     given = {**given, "objective": None if extreme else given["objective"]}
-    asked, started = _read(out, problem, given), time.perf_counter()
+    asked, started = _read(out, problem, given, extreme is None), time.perf_counter()
     from solver.search.search import solve
 
     seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
@@ -377,10 +392,12 @@ def _layout(out: Out, path: str | None, given: Mapping[str, Any]) -> tuple[Plann
     """Read the problem and the layout, from a flag or from a plan JSON."""
     from solver.layout_check import LayoutRequest
     from solver.report.layouts import parse_layout
-    from solver.report.stored import stored_layout
+    from solver.report.stored import stored_kind, stored_layout
 
     text, rank = given["layout"], given["rank"]
     values = stored_layout(path, rank) if text is None else parse_layout(text)
+    if text is None:
+        given = {**given, "price_kinds": given["price_kinds"] or stored_kind(path, rank)}
     return _read(out, path, given), LayoutRequest(**values)
 
 
@@ -441,7 +458,7 @@ def flips_command(out: Out, /, problem: str | None, **given: Any) -> None:
 @click.pass_obj
 def measure_command(out: Out, /, problem: str | None, **given: Any) -> None:
     """Name the short runs that tell close plans apart, and the plan that loses least."""
-    from solver.answers.reports import measure_report
+    from solver.answers.measure_report import measure_report
 
     out.show(measure_report(_read(out, problem, given)))
 
@@ -458,7 +475,7 @@ RANKS = tuple(
 @click.pass_obj
 def diff_command(out: Out, /, one: str, other: str, one_rank: int, other_rank: int) -> None:
     """Show where the plans of two plan JSONs differ."""
-    from solver.answers.reports import diff_report
+    from solver.answers.compare_report import diff_report
     from solver.report.stored import stored_plan
 
     problem, plan = stored_plan(one, one_rank)

@@ -11,7 +11,7 @@ import click
 
 from benchmarks._memory_rows import MemoryRun
 from solver.cost.verdict import oom_probability, verdict
-from solver.plan import Verdict
+from solver.estimate import Verdict
 
 Truth = Literal["fits", "tight", "oom"]
 HEADROOM = 0.10

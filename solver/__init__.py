@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from .job.read import parse_problem, read_problem
     from .job.transformer import Transformer
     from .layout_check import LayoutRequest, check
-    from .plan import Plan, Result
+    from .plan import Plan
+    from .result import Result
     from .search.search import solve
 
 __all__ = [
@@ -33,7 +34,8 @@ _HOME = {
     **dict.fromkeys(
         ("Account", "Job", "Limits", "Objective", "PlanningProblem", "Search"), "job.job"
     ),
-    **dict.fromkeys(("Plan", "Result"), "plan"),
+    "Plan": "plan",
+    "Result": "result",
     **dict.fromkeys(("LayoutRequest", "check"), "layout_check"),
     **dict.fromkeys(("parse_problem", "read_problem"), "job.read"),
     "Transformer": "job.transformer",

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from topology.cluster import NodeGroup
 
-from .cost.ticks import MIB, TICK_S
+from .cost.ticks import TICK_S
+from .estimate import Estimate
 from .job.job import Job, Limits
-from .plan import Batch, Cost, Estimate, Layout, LimitCheck
+from .plan import Batch, Cost, Layout, LimitCheck
 
 RELATIVE_SLACK = 1e-9
 """A value equal to its limit keeps it, whatever the last bit of a float says."""
@@ -29,6 +30,7 @@ class Facts:
     batch: Batch
     estimate: Estimate
     cost: Cost
+    schedule: str = "1f1b"
 
 
 Check = Callable[[Facts], LimitCheck | None]
@@ -47,15 +49,17 @@ def _check(name: str, value: float, limit: float, unit: str, text: str) -> Limit
 
 
 def memory(f: Facts) -> LimitCheck:
-    """Need of the worst GPU, in whole MiB, against usable memory less the headroom.
+    """Need of the worst GPU against usable memory less the headroom.
 
+    The need is the estimate's, in bytes; the limit is in whole MiB, so that the search, which
+    rounds needs up to MiB, keeps it exactly where this does.
     Where more is offloaded than a node's memory holds, that is what breaks the limit.
     """
     host, room = f.estimate.host_bytes_per_node, f.group.host_bytes
     if room is not None and host > room * (1 + RELATIVE_SLACK):
         return _check("memory", host, room, "bytes", "memory of a node outside its GPUs")
     worst = max(f.estimate.stages, key=lambda s: s.memory.fill)
-    need = -(-worst.memory.total_bytes // MIB) * MIB
+    need = worst.memory.total_bytes
     headroom = f"{f.limits.mem_headroom:.0%} headroom"
     where = f"stage {worst.index}"
     return _check("memory", need, worst.memory.limit_bytes, "bytes", f"{where}, {headroom}")
@@ -71,11 +75,18 @@ def communication(f: Facts) -> LimitCheck:
 
 
 def bubble(f: Facts) -> LimitCheck:
-    """(p - 1) / (v m + p - 1)."""
-    idle = f.layout.pp - 1
-    value = idle / (f.layout.vpp * f.batch.microbatches + idle)
+    """(p - 1) / (v m + p - 1), or ZB-H1's by the model's FLOPs."""
+    idle, busy = float(f.layout.pp - 1), float(f.layout.vpp * f.batch.microbatches)
+    text = "(p - 1) / (v m + p - 1)"
+    if f.schedule == "zb-h1":
+        each = f.job.pass_flops
+        total, least = each.forward + each.inputs + each.weights, min(each.forward, each.weights)
+        # In whole parts of 10,000, as the search counts.
+        weights, least = (round(10_000 * n / total) / 10_000 for n in (each.weights, least))
+        idle = idle * (1 - weights) - (min(f.batch.microbatches, f.layout.pp) - 1) * least
+        text = "(p - 1)(F + B) - (min(m, p) - 1) W idle, over m (F + B + W) and that"
     limit = round(f.limits.max_bubble * 10_000) / 10_000
-    return _check("bubble", value, limit, "ratio", "(p - 1) / (v m + p - 1)")
+    return _check("bubble", idle / (busy + idle), limit, "ratio", text)
 
 
 def tp_within_node(f: Facts) -> LimitCheck | None:
@@ -138,11 +149,11 @@ def judge(facts: Facts) -> tuple[LimitCheck, ...]:
 def step_from_stages(facts: Facts) -> float:
     """Recompute the step from the stages' own times, in floats.
 
-    m · slowest + (sum - slowest) / v + the longest drain: an independent twin of the search's
-    integers, equal to them within one tick a rounding.
+    m · slowest + (sum - slowest) / v + the longest drain, where the sum is without what a schedule
+    spares: an independent twin of the search's integers, equal to them within one tick a rounding.
     """
-    stages = facts.estimate.stages
-    slowest = max(s.microbatch_s for s in stages)
-    fill = sum(s.count * s.microbatch_s for s in stages) - slowest
+    stages, microbatches, vpp = facts.estimate.stages, facts.batch.microbatches, facts.layout.vpp
+    fills = [(s, s.microbatch_s / vpp - s.spared_s) for s in stages]
+    pace = max(microbatches * s.microbatch_s - fill for s, fill in fills)
     drain = max(s.drain_s for s in stages)
-    return facts.batch.microbatches * slowest + fill / facts.layout.vpp + drain
+    return pace + sum(s.count * fill for s, fill in fills) + drain

@@ -1,19 +1,8 @@
-"""What comes out: layout, estimate, plan, result. Frozen; bytes, seconds, USD."""
+"""A plan: layout, batch, placement, estimate, cost, limits."""
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
-
-Verdict = Literal["fits", "tight", "out_of_memory"]
-Status = Literal["optimal", "feasible", "infeasible", "unknown"]
-
-
-class Output(BaseModel):
-    """Base of the results: frozen, no unknown field."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from .estimate import Estimate, Output
 
 
 class Layout(Output):
@@ -52,98 +41,6 @@ class Batch(Output):
     microbatches: int
     global_sequences: int
     global_tokens: int
-
-
-class StageMemory(Output):
-    """Bytes on one GPU of a stage, by item, against what the card offers.
-
-    ``oom_probability`` is the chance of running out by the profile's expected error of a peak;
-    None where no error was measured (the textbook account). ``host_bytes`` is what the GPU's rank
-    keeps in its node's memory.
-    """
-
-    weights_bytes: float
-    gradients_bytes: float
-    optimizer_bytes: float
-    activations_bytes: float
-    logits_bytes: float
-    buffers_bytes: float
-    reserve_bytes: float
-    total_bytes: float
-    limit_bytes: float
-    usable_bytes: float
-    verdict: Verdict
-    oom_probability: float | None = None
-    host_bytes: float = 0.0
-
-    @property
-    def fill(self) -> float:
-        """Need over limit: the stage with the largest is the worst."""
-        return self.total_bytes / self.limit_bytes
-
-
-class Stage(Output):
-    """Stages that are alike: the first of them, and how many there are.
-
-    ``recomputed_layers`` of each are recomputed in full, the others by ``recompute``;
-    ``microbatch_s`` is the time of one micro-batch, forward and backward; ``drain_s`` what is left
-    once the pipeline has drained: data-parallel traffic, optimizer.
-    """
-
-    name: Literal["first", "light", "heavy", "last"]
-    index: int
-    count: int
-    layers: int
-    dense_layers: int
-    moe_layers: int
-    has_embedding: bool
-    has_head: bool
-    recompute: Literal["none", "selective", "full"]
-    recomputed_layers: int = 0
-    gpu: str = ""
-    microbatch_s: float
-    drain_s: float
-    memory: StageMemory
-
-
-class AxisTime(Output):
-    """Communication of an axis in one step on the stage that sets the pace."""
-
-    exposed_s: float
-    total_s: float
-
-
-class StepTime(Output):
-    """One optimizer step, taken apart on the stage that sets the pace; the parts sum to it."""
-
-    step_s: float
-    compute_s: float
-    recompute_s: float
-    bubble_s: float
-    communication: dict[str, AxisTime]
-    optimizer_s: float
-    overhead_s: float
-    tokens_per_s_per_gpu: float
-    model_flops_per_gpu_per_s: float
-    mfu: float
-    hfu: float
-
-
-class Estimate(Output):
-    """Memory and time of one plan.
-
-    ``host_bytes_per_node`` is what a node full of the stage that keeps most there must have.
-    """
-
-    stages: tuple[Stage, ...]
-    time: StepTime
-    peak_bytes: float
-    worst_stage: int
-    verdict: Verdict
-    bubble_fraction: float
-    communication_ratio: float
-    communication_metric: Literal["exposed", "total"]
-    host_bytes_per_node: float = 0.0
 
 
 class GoodputShare(Output):
@@ -236,12 +133,16 @@ class Options(Output):
         How context parallelism exchanges.
     recompute_modules
         What selective recomputation repeats; empty where the account does not say.
+    schedule
+        Order of a pipeline's passes: ``1f1b`` (interleaved where there are virtual stages), or
+        ``zb-h1``.
     """
 
     precision: str
     offload: str
     cp_comm: str
     recompute_modules: tuple[str, ...]
+    schedule: str = "1f1b"
 
 
 class Block(Output):
@@ -285,7 +186,8 @@ class Plan(Output):
 
     ``recompute`` is one kind, or ``first/middle/last`` where the stages differ;
     ``recomputed_layers`` of each stage are recomputed in full besides; ``blocks`` say which stages
-    run on which nodes where these are of several kinds, and then there is no single ``placement``.
+    run on which nodes where these are of several kinds, and then there is no single ``placement``;
+    ``price_kind`` is the contract whose price and interruptions its cost counts, if one is named.
     """
 
     rank: int
@@ -304,110 +206,5 @@ class Plan(Output):
     cost: Cost
     limits: tuple[LimitCheck, ...]
     on_front: bool = False
-    notes: tuple[str, ...] = ()
-
-
-class Relaxation(Output):
-    """The smallest change of one limit, the others as they are, that makes a plan appear.
-
-    Attributes
-    ----------
-    limit, field
-        Limit (or ``gpus``), and where the problem file says it.
-    have, to, unit
-        What it is, and what it must become; ``to`` is None where no value of it suffices.
-    text
-        Need against have.
-    command
-        Flag, or line of the problem file, to try.
-    layout
-        The plan that then appears.
-    """
-
-    limit: str
-    field: str
-    have: float
-    to: float | None
-    unit: str
-    text: str
-    command: str
-    layout: str
-
-
-class Infeasibility(Output):
-    """Why nothing fits.
-
-    Attributes
-    ----------
-    reasons
-        In words.
-    clashes
-        Minimal sets of limits: no plan keeps one of these sets, and each proper subset has a plan.
-    relaxations
-        What to change; one suffices.
-    """
-
-    reasons: tuple[str, ...]
-    clashes: tuple[tuple[str, ...], ...]
-    relaxations: tuple[Relaxation, ...]
-
-
-class Certificate(Output):
-    """Why the optimum is one: everything opened was closed, and nothing left can be better.
-
-    Attributes
-    ----------
-    shapes
-        Layout shapes that were looked at.
-    dropped
-        Shapes that a limit excludes, counted by the limit's name.
-    opened
-        Shapes that went into a CP-SAT model.
-    models
-        CP-SAT models solved, with how many ended OPTIMAL or INFEASIBLE.
-    closed
-        Models that ended proved.
-    incumbent, next_bound, bound
-        Objective of the best plan, least bound of what was never opened, certified lower bound.
-    gap
-        (incumbent - bound) / incumbent.
-    """
-
-    shapes: int
-    dropped: dict[str, int]
-    opened: int
-    models: int
-    closed: int
-    incumbent: float | None
-    next_bound: float | None
-    bound: float | None
-    gap: float | None
-
-
-class Result(Output):
-    """What ``solve`` returns: best plan first, then the next best different layouts.
-
-    ``recommended`` is the rank of the simplest plan within the tolerance of the optimum;
-    ``fastest`` stands next to the cheapest plan; ``refined`` is the best plan's layout with layers
-    and recomputed layers chosen stage by stage, where that is better; ``expected_error`` is the
-    mean absolute error of the step time of ``profile`` on runs it never saw; ``tolerance`` is the
-    relative difference below which plans count as equal; ``measured`` is False where no training
-    run of this GPU was ever fitted.
-    """
-
-    status: Status
-    objective: Literal["time", "cost"]
-    plans: tuple[Plan, ...]
-    recommended: int | None
-    fastest: Plan | None
-    refined: Plan | None = None
-    front: tuple[Plan, ...]
-    profile: str
-    expected_error: float
-    tolerance: float
-    measured: bool
-    gpu_counts_considered: tuple[int, ...]
-    certificate: Certificate
-    infeasibility: Infeasibility | None = None
-    reasons: tuple[str, ...] = ()
+    price_kind: str = ""
     notes: tuple[str, ...] = ()

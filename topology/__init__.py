@@ -12,7 +12,8 @@ from .curves import bus_bandwidth
 from .errors import InputError, Problem, ShardplanError, UnsupportedError
 from .hardware import Gpu, find_gpu, gpus
 from .levels import Level, levels, members_per_domain, spanned_level
-from .spec import ClusterSpec, GroupSpec, Price
+from .offers import Offer, Price, PriceKind
+from .spec import ClusterSpec, GroupSpec
 
 __all__ = [
     "Cluster",
@@ -22,7 +23,9 @@ __all__ = [
     "InputError",
     "Level",
     "NodeGroup",
+    "Offer",
     "Price",
+    "PriceKind",
     "Problem",
     "ShardplanError",
     "UnsupportedError",

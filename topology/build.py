@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .catalogue import in_system
 from .cluster import NodeGroup
 from .hardware import Gpu, find_gpu
+from .offers import offers_of
 from .units import show_bandwidth, show_bytes
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def build_group(spec: GroupSpec) -> NodeGroup:
     if leaf_nodes is None and spec.oversubscription > 1 and nodes > 1:
         leaf_nodes = 1
         taken.append(("leaf_nodes", "1", "assumed: every node behind its own oversubscribed link"))
-    price = spec.price
-    return NodeGroup(
+    price, offers = spec.price, offers_of(spec.prices or {})
+    group = NodeGroup(
         gpu=gpu,
         nodes=nodes,
         gpus_per_node=per_node,
@@ -51,10 +52,13 @@ def build_group(spec: GroupSpec) -> NodeGroup:
         pcie_switch_gpus=spec.pcie_switch_gpus or 1,
         pcie_uplink_bytes_per_s=gpu.pcie_bytes_per_s,
         price_usd_per_gpu_hour=price.usd_per_gpu_hour if price else None,
-        price_source=" ".join(filter(None, (price.kind, price.source))) if price else "",
+        price_kind=price.kind if price else "",
+        price_source=price.source if price else "",
         price_date=price.date if price else "",
+        offers=offers,
         assumptions=tuple(taken),
     )
+    return group.under(offers[0].kind) if offers else group
 
 
 def _fabric(spec: GroupSpec, gpu: Gpu, nodes: int, taken: Taken) -> tuple[int, float]:

@@ -3,7 +3,7 @@
 ``aws-p5:8`` (8 nodes) or ``{system: aws-p5, nodes: 8}`` stands for the GPU, the GPUs per node,
 NVLink and network of ``presets/catalogue.yaml``. A system never brings a price along: ``price:
 catalogue`` asks for the on-demand price of ``presets/prices.yaml``, ``price: catalogue spot`` for
-the spot price, and is refused where several differ.
+the spot price, ``prices: catalogue`` for every kind, and is refused where several differ.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .hardware import Gpu, find_gpu, load_preset
+from .offers import KINDS
 from .units import GB, shown
 
 _SHORTHAND = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]{0,60}?)\s*(?::\s*([0-9]{1,9}))?\s*")
@@ -127,9 +128,9 @@ def with_system(given: Mapping[str, Any]) -> dict[str, Any]:
         For an unknown system, another GPU beside it, and a price that the catalogue cannot give.
     """
     price = given.get("price")
-    asked = isinstance(price, str) and price.strip().lower().partition(" ")[0] == "catalogue"
+    asked, every = _from_the_catalogue(price), _from_the_catalogue(given.get("prices"))
     if given.get("system") is None:
-        if asked:
+        if asked or every:
             msg = "price: catalogue goes with system: NAME; write a price such as 2.50."
             raise ValueError(msg)
         return dict(given)
@@ -141,7 +142,16 @@ def with_system(given: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(msg)
     if asked:
         filled["price"] = listed_price(system, str(price).strip().lower().partition(" ")[2])
+    if every:
+        kinds = dict.fromkeys(row["kind"] for row in prices() if row.get("system") == system.id)
+        known = [kind for kind in KINDS if kind in kinds] or ["on-demand"]
+        listed = {kind: listed_price(system, kind) for kind in known}
+        filled["prices"] = {kind: {**row, "kind": ""} for kind, row in listed.items()}
     return filled
+
+
+def _from_the_catalogue(value: object) -> bool:
+    return isinstance(value, str) and value.strip().lower().partition(" ")[0] == "catalogue"
 
 
 def in_system(gpu: Gpu, name: str | None) -> Gpu:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .errors import Problem, UnsupportedError
 from .hardware import Gpu
+from .offers import Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,11 @@ class NodeGroup:
         GPUs behind one PCIe switch; 1 = each has a port of the host to itself.
     pcie_uplink_bytes_per_s
         Of such a switch to its host, bytes/s per direction; its GPUs share it.
-    price_usd_per_gpu_hour, price_source, price_date
-        Price, where it is from and its date; None and empty where no price was given.
+    price_usd_per_gpu_hour, price_kind, price_source, price_date
+        Price, its kind of contract, where it is from and its date; None and empty where no price
+        was given.
+    offers
+        The prices of several kinds of contract, where these were given; the price is the first's.
     assumptions
         (field, value, source) of each default that was taken.
     """
@@ -58,8 +62,10 @@ class NodeGroup:
     pcie_switch_gpus: int = 1
     pcie_uplink_bytes_per_s: float = 0.0
     price_usd_per_gpu_hour: float | None = None
+    price_kind: str = ""
     price_source: str = ""
     price_date: str = ""
+    offers: tuple[Offer, ...] = ()
     assumptions: tuple[tuple[str, str, str], ...] = ()
 
     @property
@@ -81,6 +87,25 @@ class NodeGroup:
     def gpus(self) -> int:
         """Return the GPUs of the group."""
         return self.nodes * self.gpus_per_node
+
+    @property
+    def priced(self) -> tuple[Offer, ...]:
+        """Return what the nodes can be had for; the one price is an offer too."""
+        if self.offers or self.price_usd_per_gpu_hour is None:
+            return self.offers
+        price = self.price_usd_per_gpu_hour
+        return (Offer(self.price_kind, price, self.price_source, self.price_date),)
+
+    def under(self, kind: str) -> NodeGroup:
+        """Return the same nodes at the price of one kind of contract, which must be offered."""
+        offer = next(offer for offer in self.priced if offer.kind == kind)
+        return replace(
+            self,
+            price_usd_per_gpu_hour=offer.usd_per_gpu_hour,
+            price_kind=offer.kind,
+            price_source=offer.source,
+            price_date=offer.date,
+        )
 
 
 @dataclass(frozen=True, slots=True)

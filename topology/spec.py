@@ -25,8 +25,9 @@ from .catalogue import shorthand as system_shorthand
 from .catalogue import with_system
 from .cluster import Cluster
 from .hardware import find_gpu
+from .offers import OfferPrice, Price, read_prices
 from .rates import inter_rate, intra_rate
-from .units import parse_bytes, parse_price, show_bytes, shown
+from .units import parse_bytes, show_bytes, shown
 
 # Larger than any training system announced so far; keeps hostile input away from the arithmetic.
 MOST_NODES = 200_000
@@ -68,35 +69,6 @@ def whole(value: object, what: str, low: int, high: int) -> int:
     return value
 
 
-class Price(BaseModel):
-    """A price with where it is from: ``{usd_per_gpu_hour, kind, date, source}``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    usd_per_gpu_hour: float
-    kind: str = Field(default="", max_length=80)
-    date: str = Field(default="", max_length=40)
-    source: str = Field(default="", max_length=200)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain(cls, value: Any) -> Any:
-        if isinstance(value, dict | Price):
-            return value
-        return {"usd_per_gpu_hour": value, "source": "given"}
-
-    @field_validator("usd_per_gpu_hour", mode="before")
-    @classmethod
-    def _usd(cls, value: Any) -> float:
-        return parse_price(value)
-
-    @field_validator("date", "kind", "source", mode="before")
-    @classmethod
-    def _text(cls, value: Any) -> str:
-        # YAML turns an unquoted 2025-11-01 into a date.
-        return value if isinstance(value, str) else str(value)[:200]
-
-
 class GroupSpec(BaseModel):
     """One node group of the ``cluster`` mapping.
 
@@ -133,6 +105,8 @@ class GroupSpec(BaseModel):
         Memory of one node outside its GPUs, e.g. ``2TB``; not limited where left out.
     price
         USD per GPU-hour, `Price`, or ``catalogue`` for a system's listed price; no default.
+    prices
+        In its place one `Price` for each kind of contract, or ``catalogue`` for all listed kinds.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -153,6 +127,7 @@ class GroupSpec(BaseModel):
     usable_memory: int | None = None
     host_memory: int | None = None
     price: Price | None = None
+    prices: dict[str, OfferPrice] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -185,6 +160,11 @@ class GroupSpec(BaseModel):
     def _usable(cls, value: Any) -> int | None:
         return None if value is None else parse_bytes(value)
 
+    @field_validator("prices", mode="before")
+    @classmethod
+    def _prices(cls, value: Any) -> Any:
+        return read_prices(value)
+
     @field_validator("oversubscription", mode="before")
     @classmethod
     def _ratio(cls, value: Any) -> float:
@@ -208,6 +188,9 @@ class GroupSpec(BaseModel):
         nodes = node_count(self.nodes, self.gpus, per_node)
         if nodes * per_node > MOST_GPUS:
             msg = f"{nodes:,} nodes of {per_node} exceed {MOST_GPUS:,} GPUs; write fewer nodes."
+            raise ValueError(msg)
+        if self.price is not None and self.prices is not None:
+            msg = "price and prices are both given; write each price under its kind in prices."
             raise ValueError(msg)
         check_domain(self.nvlink_domain, per_node, nodes * per_node)
         if self.leaf_nodes is not None and self.leaf_nodes > nodes:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from topology.units import show_bytes, show_seconds
 
 from ..plan import Plan
 from .outputs import Comparison, Difference
+
+NOISE = 1e-9
+"""Figures nearer than this, relative and in their unit, differ by roundings of floats only."""
 
 SMALL = 0.001
 """Parts that differ by less than a thousandth of the step are not worth a word."""
@@ -57,7 +61,7 @@ def differences(one: Plan, other: Plan) -> Iterator[Difference]:
         left, right = of(one), of(other)
         pairs += [(n, unit, left.get(n, 0.0), right.get(n, 0.0)) for n in {**left, **right}]
     for name, unit, left_value, right_value in pairs:
-        if left_value != right_value:
+        if not math.isclose(left_value, right_value, rel_tol=NOISE, abs_tol=NOISE):
             yield Difference(name=name, unit=unit, one=left_value, other=right_value)
 
 

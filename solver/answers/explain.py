@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..job.job import PlanningProblem
 from ..layout_check import LayoutRequest, check
-from ..plan import Plan, Result
+from ..plan import Plan
+from ..result import Result
 from ..search.best_first import Clock
 from ..search.clashes import Grounds
 from ..search.cpsat.factory import SolverSettings

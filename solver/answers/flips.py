@@ -122,13 +122,20 @@ def _doubled(name: str, unit: str, now: float, change: Change, step: float) -> P
     return Parameter(name, unit, float(now), change, step, tuple(down), up)
 
 
+USUAL = (1, False, "tp-cp-ep-dp-pp", "1f1b")
+"""What a layout is written without."""
+
+
 def layout_key(plan: Plan) -> str:
     """Write what makes a plan the same plan on another batch or number of GPUs: all but DP."""
     values = layout_values(plan)
-    shown = ("tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "recompute", "order")
+    shown = (
+        "tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "recompute", "order",
+        "schedule",
+    )  # fmt: skip
     hybrid = {"hsdp": plan.layout.dp_replicate > 1}
     kept = {name: values[name] for name in shown} | hybrid
-    return ",".join(f"{n}={v}" for n, v in kept.items() if v not in (1, False, "tp-cp-ep-dp-pp"))
+    return ",".join(f"{n}={v}" for n, v in kept.items() if v not in USUAL)
 
 
 def flips(problem: PlanningProblem) -> tuple[Flip, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import inf
 
-from ..plan import Output, Plan, Result
+from ..estimate import Output
+from ..plan import Plan
+from ..result import Result
 
 
 class Binding(Output):
@@ -159,6 +161,13 @@ class Measurement(Output):
     outcome: str
 
 
+class PassedOver(Output):
+    """A plan that is not among the proposed runs, and why."""
+
+    rank: int
+    why: str
+
+
 class Robust(Output):
     """Plans held against the error of the predictions.
 
@@ -169,7 +178,7 @@ class Robust(Output):
     losses
         One entry a plan; ``choice`` is the rank of the one whose worst is least.
     measurements
-        Runs that would tell the close plans apart.
+        Runs that would tell the close plans apart; ``passed_over`` are the other plans.
     after_loss, after_loss_text
         The best plan with a node less.
     """
@@ -179,6 +188,7 @@ class Robust(Output):
     losses: tuple[Loss, ...]
     choice: int | None
     measurements: tuple[Measurement, ...]
+    passed_over: tuple[PassedOver, ...] = ()
     after_loss: Plan | None
     after_loss_text: str
 

@@ -8,8 +8,9 @@ from ..job.job import PlanningProblem
 from ..report.html.drawing import figure
 from ..report.html.page import block_html
 from ..report.html.tornado_chart import Bar, tornado
+from .amounts import amount
 from .outputs import Effect
-from .reports import amount, flips_report
+from .reports import flips_report
 from .sensitivity import sensitivity
 
 

@@ -6,28 +6,26 @@ from typing import Any
 
 from topology.errors import InputError, Problem
 from topology.faults import did_you_mean
-from topology.units import show_bandwidth, show_bytes, show_seconds, show_usd
+from topology.units import show_bytes, show_seconds
 
 from ..job.job import PlanningProblem
 from ..layout_check import LayoutRequest
-from ..plan import Plan, Result
+from ..plan import Plan
 from ..report.blocks import Block, Column, Facts, Report, Sheet
-from ..report.cells import count, gigabytes, percent
+from ..report.cells import gigabytes, percent
 from ..report.header import problem_lines
 from ..report.layouts import layout_text
-from ..report.plan_rows import plan_columns, plan_row
-from ..report.plans import memory_line, plans_report, step_line
-from ..report.resolved import problem_data, problem_sha256, tool_version
+from ..report.plan_lines import memory_line, step_line
+from ..report.plans import plans_report
+from ..result import Result
+from .amounts import amount, signed, stamp
 from .codes import known, meaning
-from .compare import compare, why_slower
+from .compare_report import compared
 from .explain import explain, why_not
 from .flips import flips
-from .outputs import Comparison, Difference, Explanation, Flip
-from .robust import robust
+from .outputs import Explanation, Flip
 
 EXPLAIN_SCHEMA = "shardplan.explain/1"
-COMPARE_SCHEMA = "shardplan.compare/1"
-MEASURE_SCHEMA = "shardplan.measure/1"
 FLIPS_SCHEMA = "shardplan.flips/1"
 
 
@@ -39,24 +37,15 @@ def explain_report(
         found = why_not(problem, layout)
         if isinstance(found, Result):
             return plans_report(problem, found)
-        return _compared(problem, found)
+        return compared(problem, found)
     answer = explain(problem, seed=seed, workers=workers)
     if not answer.result.plans:
         return plans_report(problem, answer.result)
     return Report(
         blocks=tuple(_explanation(problem, answer)),
-        data={**_stamp(problem, EXPLAIN_SCHEMA), **answer.model_dump(mode="json")},
+        data={**stamp(problem, EXPLAIN_SCHEMA), **answer.model_dump(mode="json")},
         records=tuple(move.model_dump(mode="json") for move in answer.moves),
     )
-
-
-def _stamp(problem: PlanningProblem, schema: str) -> dict[str, Any]:
-    return {
-        "schema": schema,
-        "tool_version": tool_version(),
-        "problem": problem_data(problem),
-        "problem_sha256": problem_sha256(problem),
-    }
 
 
 def _explanation(problem: PlanningProblem, answer: Explanation) -> list[Block]:
@@ -102,10 +91,10 @@ def _moves(answer: Explanation) -> Sheet:
     rows = tuple(
         {
             "lever": m.lever,
-            "step": None if m.more_step_s is None else _signed(m.more_step_s, show_seconds),
+            "step": None if m.more_step_s is None else signed(m.more_step_s, show_seconds),
             "memory": None
             if m.more_memory_bytes is None
-            else _signed(m.more_memory_bytes, show_bytes),
+            else signed(m.more_memory_bytes, show_bytes),
             "breaks": ", ".join(m.broken) or ("impossible" if m.step_s is None else ""),
             "why": m.why,
         }
@@ -146,83 +135,6 @@ def _same(one: Plan, other: Plan) -> bool:
     return (one.layout, one.batch, one.recompute) == (other.layout, other.batch, other.recompute)
 
 
-def _signed(value: float, show: Any) -> str:
-    return f"{'+' if value >= 0 else '−'}{show(abs(value))}"
-
-
-def amount(value: float, unit: str) -> str:
-    """Show a figure with its unit."""
-    if unit == "bytes":
-        return show_bytes(value)
-    if unit in ("seconds", "s"):
-        return show_seconds(value)
-    if unit in ("ratio", "share"):
-        return percent(value)
-    if unit == "USD":
-        return show_usd(value)
-    if unit == "bytes/s per GPU":
-        return show_bandwidth(value)
-    return f"{count(value)} {unit}".strip()
-
-
-def _compared(problem: PlanningProblem, found: Comparison) -> Report:
-    rows = (
-        ("Asked", layout_text(found.asked)),
-        ("Best", layout_text(found.best)),
-        ("Why not", found.why),
-    )
-    return Report(
-        blocks=(Facts((*problem_lines(problem), *rows)), *_side_by_side(found)),
-        data={**_stamp(problem, COMPARE_SCHEMA), **found.model_dump(mode="json")},
-        records=tuple(d.model_dump(mode="json") for d in found.differences),
-    )
-
-
-def _side_by_side(found: Comparison) -> tuple[Block, ...]:
-    plans = (found.asked, found.best)
-    run = all(plan.cost.steps is not None for plan in plans)
-    priced = all(plan.cost.usd is not None for plan in plans)
-    columns = plan_columns(whole_run=run, priced=priced)[1:]
-    rows = tuple(
-        {**plan_row(plan, ""), "rank": mark} for plan, mark in zip(plans, (1, 2), strict=True)
-    )
-    return Sheet(columns, rows, "1 and 2"), _differences(found.differences)
-
-
-def _differences(found: tuple[Difference, ...]) -> Sheet:
-    rows = tuple(
-        {
-            "name": d.name,
-            "one": amount(d.one, d.unit),
-            "other": amount(d.other, d.unit),
-            "more": _signed(d.one - d.other, lambda v, unit=d.unit: amount(v, unit)),
-        }
-        for d in found
-    )
-    columns = (
-        Column("name", "figure", align="left"),
-        Column("one", "1"),
-        Column("other", "2"),
-        Column("more", "1 − 2"),
-    )
-    return Sheet(columns, rows, "Differences")
-
-
-def diff_report(problem: PlanningProblem, one: Plan, other: Plan) -> Report:
-    """Report where two plans differ."""
-    found = compare(one, other)
-    rows = (
-        ("1", layout_text(one)),
-        ("2", layout_text(other)),
-        ("1 against 2", why_slower(one, other)),
-    )
-    return Report(
-        blocks=(Facts((*problem_lines(problem), *rows)), *_side_by_side(found)),
-        data={**_stamp(problem, COMPARE_SCHEMA), **found.model_dump(mode="json")},
-        records=tuple(d.model_dump(mode="json") for d in found.differences),
-    )
-
-
 def flips_report(problem: PlanningProblem) -> Report:
     """Report the values at which another plan becomes best."""
     found = flips(problem)
@@ -239,49 +151,10 @@ def flips_report(problem: PlanningProblem) -> Report:
     return Report(
         blocks=(Facts(head), Sheet(columns, rows, "When another plan is best")),
         data={
-            **_stamp(problem, FLIPS_SCHEMA),
+            **stamp(problem, FLIPS_SCHEMA),
             "flips": [flip.model_dump(mode="json") for flip in found],
         },
         records=tuple(flip.model_dump(mode="json") for flip in found),
-    )
-
-
-def measure_report(problem: PlanningProblem) -> Report:
-    """Report which plan loses least where predictions err, and which runs tell plans apart."""
-    found = robust(problem)
-    if not found.result.plans:
-        return plans_report(problem, found.result)
-    losses = Sheet(
-        (
-            Column("rank", "#", count),
-            Column("layout", "layout", align="left"),
-            Column("step", "step"),
-            Column("worst", "loses at most", percent),
-            Column("wins", "best in", percent),
-        ),
-        tuple(
-            {**loss.model_dump(), "step": show_seconds(plan.estimate.time.step_s)}
-            for loss, plan in zip(found.losses, found.result.plans, strict=True)
-        ),
-        f"Compute and traffic off by {percent(found.error)} either way",
-    )
-    runs = tuple(
-        (f"Plan {m.rank}", f"{m.steps} steps of {m.flags}: {m.outcome}") for m in found.measurements
-    )
-    choice = (
-        ("Robust", f"plan {found.choice} loses least"),
-        ("A node less", found.after_loss_text),
-        ("Then", "put the steps into RUNS.csv and run: shardplan calibrate RUNS.csv -o mine.yaml"),
-    )
-    return Report(
-        blocks=(
-            Facts(tuple(problem_lines(problem))),
-            losses,
-            Facts(runs, "Measure next"),
-            Facts(choice),
-        ),
-        data={**_stamp(problem, MEASURE_SCHEMA), **found.model_dump(mode="json")},
-        records=tuple(loss.model_dump(mode="json") for loss in found.losses),
     )
 
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 from topology.units import show_seconds
 
 from ..job.job import PlanningProblem
-from ..plan import Plan, Result
+from ..plan import Plan
 from ..report.layouts import layout_text
+from ..result import Result
 from ..search.search import solve
 from .compare import parts
-from .outputs import Loss, Measurement, Robust
+from .outputs import Loss, Measurement, PassedOver, Robust
 
 WIDE = 12
 """Plans that are held against each other."""
@@ -56,6 +57,7 @@ def robust(problem: PlanningProblem, *, seed: int = 0, workers: int = 1) -> Robu
         losses=losses,
         choice=choice.rank,
         measurements=tuple(_measurements(result)),
+        passed_over=tuple(_passed_over(result)),
         after_loss=lost,
         after_loss_text=text,
     )
@@ -90,16 +92,44 @@ def _step(plan: Plan, corner: Corner) -> float:
     return busy * (1 + mine["bubble"] / known)
 
 
-def _measurements(result: Result) -> Iterator[Measurement]:
-    """Propose runs of close plans whose steps are made of different parts."""
-    best = result.plans[0]
-    most = best.estimate.time.step_s * (1 + result.tolerance)
-    close = [plan for plan in result.plans if plan.estimate.time.step_s <= most]
-    chosen = [best]
+def _close(result: Result) -> list[Plan]:
+    """Return the plans within the tolerance of the best."""
+    most = result.plans[0].estimate.time.step_s * (1 + result.tolerance)
+    return [plan for plan in result.plans if plan.estimate.time.step_s <= most]
+
+
+def _to_measure(result: Result) -> list[Plan]:
+    """Choose the best plan and close ones whose steps are made of the most different parts."""
+    close, chosen = _close(result), [result.plans[0]]
     while len(chosen) < min(RUNS, len(close)):
         rest = [plan for plan in close if plan not in chosen]
         chosen.append(max(rest, key=lambda plan: min(_apart(plan, one) for one in chosen)))
-    for plan in chosen:
+    return chosen
+
+
+def _passed_over(result: Result) -> Iterator[PassedOver]:
+    """Say of each other plan why a run of it tells less."""
+    close, chosen = _close(result), _to_measure(result)
+    best = result.plans[0].estimate.time.step_s
+    for plan in result.plans:
+        if plan in chosen:
+            continue
+        if plan not in close:
+            behind = plan.estimate.time.step_s / best - 1
+            why = f"{behind:.1%} behind plan 1, more than the {result.tolerance:.1%} that are equal"
+        else:
+            near = min(chosen, key=lambda one: _apart(plan, one))
+            apart = show_seconds(_apart(plan, near))
+            why = (
+                f"closest in its parts to plan {near.rank} ({apart} in all): its run tells of both"
+            )
+        yield PassedOver(rank=plan.rank, why=why)
+
+
+def _measurements(result: Result) -> Iterator[Measurement]:
+    """Propose the runs."""
+    best = result.plans[0]
+    for plan in _to_measure(result):
         step = plan.estimate.time.step_s
         if plan is best:
             outcome = f"{show_seconds(step)} expected; it stays best unless another one is faster"

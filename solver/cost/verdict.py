@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from ..plan import Verdict
+from ..estimate import Verdict
 
 CLASS_NAMES: tuple[Literal["first", "light", "heavy", "last"], ...] = (
     "first",

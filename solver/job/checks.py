@@ -10,6 +10,7 @@ from topology.errors import Problem
 from topology.source import Loc, Source
 
 from .job import Job, Limits, Objective, Search
+from .price_kinds import common_kinds
 
 
 def clashes(
@@ -121,7 +122,8 @@ def _money(
         where = "a price to each of cluster.groups"
     price = f"Give {where} (no default: prices change)."
     tokens = "Write e.g. tokens: 100B under training."
-    if goal.minimise == "cost" and unpriced:
+    yield from _unpriced_kinds(source, cluster, goal)
+    if "cost" in (goal.minimise, *goal.then) and unpriced:
         yield source.fault(("objective", "minimise"), "SP112", "cost needs a price.", price)
     if limits.budget_usd is not None and unpriced:
         yield source.fault(("limits", "budget"), "SP112", "a budget needs a price.", price)
@@ -129,6 +131,18 @@ def _money(
         if given is not None and job.tokens is None:
             message = f"a {name} needs the tokens of the whole run."
             yield source.fault(("limits", name), "SP113", message, tokens)
+
+
+def _unpriced_kinds(source: Source, cluster: Cluster, goal: Objective) -> Iterator[Problem]:
+    common = common_kinds(cluster.groups)
+    lacking = [kind for kind in goal.price_kinds if kind not in common]
+    if not lacking:
+        return
+    have = f"only {' and '.join(common)}" if common else "none of a named kind"
+    message = f"no price of {' and '.join(lacking)} nodes: the cluster has {have}."
+    where = "each of cluster.groups" if len(cluster.groups) > 1 else "cluster"
+    hint = f"Write e.g. prices: {{{lacking[0]}: 2.50}} under {where}."
+    yield source.fault(("objective", "price_kinds"), "SP112", message, hint)
 
 
 def _divisors(number: int) -> list[int]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from topology.offers import PriceKind
 
 from ..degrees import BoolArray, IntArray
 from .finetune import Finetune, trainable_parameters
 from .recipe import Precision, Recipe
 from .reliability import Reliability
 from .rules import Rule
-from .step_flops import training_flops
+from .schedules import SCHEDULES, PipelineSchedule
+from .step_flops import PassFlops, pass_flops, training_flops
 from .transformer import MAX_TOKENS, Transformer
 
 if TYPE_CHECKING:
@@ -118,6 +121,11 @@ class Job(Frozen):
         return training_flops(self.transformer, seen, self.finetune) * self.step_tokens
 
     @property
+    def pass_flops(self) -> PassFlops:
+        """FLOPs per token of the three passes of a step, all of the model trained."""
+        return pass_flops(self.transformer, self.document_tokens)
+
+    @property
     def document_tokens(self) -> float:
         """Tokens that attention runs over: the sequence, or a packed document."""
         span = self.attention_span
@@ -142,7 +150,7 @@ class Limits(Frozen):
     mem_headroom
         Fraction of usable memory that stays free.
     max_bubble
-        Largest pipeline bubble, (p-1)/(v m + p-1).
+        Largest pipeline bubble, (p-1)/(v m + p-1) under 1F1B.
     max_comm
         Largest ratio of communication to compute.
     comm_metric
@@ -180,6 +188,7 @@ class Variants(Frozen):
     offload: tuple[Offload, ...] = ()
     cp_comm: tuple[CpComm, ...] = ()
     recompute_modules: tuple[tuple[str, ...], ...] = ()
+    schedule: tuple[PipelineSchedule, ...] = ()
 
 
 class Search(Frozen):
@@ -215,8 +224,10 @@ class Search(Frozen):
         (all-to-all).
     recompute_modules
         What selective recomputation repeats; None takes the software stack's.
+    schedule
+        Order of a pipeline's passes (``solver.job.schedules``).
     variants
-        Alternatives of precision and of the three fields above; each is searched.
+        Alternatives of precision and of the four fields above; each is searched.
     """
 
     tp: tuple[int, ...] | None = None
@@ -238,7 +249,25 @@ class Search(Frozen):
     offload: Offload = "none"
     cp_comm: CpComm = "ring"
     recompute_modules: tuple[str, ...] | None = None
+    schedule: PipelineSchedule = "1f1b"
     variants: Variants = Variants()
+
+    @property
+    def zero_bubble(self) -> bool:
+        """Whether weight gradients wait: every plan then has a pipeline of whole stages."""
+        return self.schedule == "zb-h1"
+
+    @property
+    def schedules(self) -> tuple[PipelineSchedule, ...]:
+        """Schedules to look at: those listed, else those that a rule fixes, less what rules forbid.
+
+        A rule counts them by their place in ``SCHEDULES``.
+        """
+        fixed = [r.value for r in self.rules if r.axis == "schedule" and r.relation == "="]
+        named = tuple(SCHEDULES[place] for place in fixed) or (self.schedule,)
+        listed = self.variants.schedule or named
+        kept = self.keeps("schedule", np.array([SCHEDULES.index(name) for name in listed]))
+        return tuple(name for name, keep in zip(listed, kept, strict=True) if keep)
 
     def allows(self, axis: str, degrees: IntArray) -> BoolArray:
         """Mark the degrees of an axis that its list and its rules allow."""
@@ -255,6 +284,10 @@ class Search(Frozen):
         return allowed
 
 
+Aim = Literal["time", "cost", "gpus", "memory"]
+AIMS: tuple[Aim, ...] = ("time", "cost", "gpus", "memory")
+
+
 class Objective(Frozen):
     """What the best plan has least of.
 
@@ -262,18 +295,29 @@ class Objective(Frozen):
     ----------
     minimise
         Wall-clock time or USD.
+    then
+        Objectives that decide among the plans within the tolerance of the ones before, in order.
     pareto
         Return every plan that is not dominated in time, cost and GPUs.
     top
         Plans to return.
     tolerance
-        Relative difference below which plans count as equal; None takes the profile's error.
+        Relative difference below which plans count as equal; None takes the profile's error, and
+        between objectives exact ties only.
+    gap
+        Relative gap at which a certified answer is good enough; 0 searches for the optimum. A front
+        is complete whatever it is.
+    price_kinds
+        Kinds of contract that the plans are looked for under; empty takes all that have a price.
     """
 
     minimise: Literal["time", "cost"] = "time"
+    then: tuple[Aim, ...] = ()
     pareto: bool = False
     top: int = Field(default=5, ge=1, le=MAX_TOP)
     tolerance: float | None = Field(default=None, ge=0, le=1)
+    gap: float = Field(default=0.0, ge=0, lt=1)
+    price_kinds: tuple[PriceKind, ...] = ()
 
 
 class Account(Frozen):
@@ -326,3 +370,7 @@ class PlanningProblem:
     path: str = ""
     positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     schema: int = 1
+
+    def exactly(self) -> PlanningProblem:
+        """Return the same problem where nothing but the optimum is good enough."""
+        return replace(self, objective=self.objective.model_copy(update={"gap": 0.0}))

@@ -29,13 +29,14 @@ from .job import (
     PlanningProblem,
 )
 from .model_field import read_model
+from .objective_field import ObjectiveSpec
+from .price_kinds import with_interruptions
 from .recipe import Recipe
 from .reliability_field import reliability_of
 from .schema import (
     GRAD_BYTES,
     FinetuneSpec,
     LimitsSpec,
-    ObjectiveSpec,
     ProblemSpec,
     SearchSpec,
     TrainingSpec,
@@ -285,5 +286,6 @@ def _assemble(
     framework: Any = spec.framework
     reliability = reliability_of(spec.reliability)
     return PlanningProblem(
-        job, cluster, limits, search, goal, account, framework, reliability, source.path, places
-    )
+        job, with_interruptions(cluster, reliability), limits, search, goal, account, framework,
+        reliability, source.path, places,
+    )  # fmt: skip

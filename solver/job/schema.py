@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from topology.faults import FieldError, checked
 from topology.placement import ORDERS
-from topology.units import parse_duration, parse_percent, shown
+from topology.units import parse_duration, shown
 
 from .fields import (
     Batch,
@@ -18,10 +17,8 @@ from .fields import (
     module_sets,
     not_yet,
     parse_batch,
-    parse_degrees,
     parse_tokens,
     parse_usd,
-    positive,
     several,
 )
 from .finetune import BASE_BITS, FROZEN_PARTS, LORA_TARGETS, MAX_FROZEN_LAYERS, MAX_RANK
@@ -29,64 +26,36 @@ from .job import (
     CP_COMMS,
     MAX_CHUNKS,
     MAX_DEADLINE_S,
-    MAX_GPUS,
     MAX_IMBALANCE,
     MAX_RUN_TOKENS,
-    MAX_TOP,
     MAX_USD,
     OFFLOADS,
     RECOMPUTE,
     Frozen,
 )
+from .objective_field import ObjectiveSpec, objective_section
 from .recipe import OPTIMIZERS, PRECISIONS, Optimizer, Precision
 from .reliability_field import ReliabilitySpec, or_switched, switched
 from .rules import Rule, parse_rules
+from .schedules import SCHEDULES
 from .transformer import MAX_TOKENS
+from .written import (
+    MODULES,
+    OFFLOAD_OR_NOT,
+    RULES,
+    SEVERAL,
+    WRITTEN,
+    WRITTEN_OR_NOT,
+    CommShare,
+    Degrees,
+    GpuCount,
+    PositiveDegrees,
+    Share,
+)
 
 VERSION = 1
 FRAMEWORKS = ("megatron", "fsdp")
 GRAD_BYTES = {"fp32": 4.0, "bf16": 2.0}
-FRONT = ("time", "cost", "gpus")
-NUMBER, TEXT, NOTHING = {"type": "number"}, {"type": "string"}, {"type": "null"}
-WHOLES = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
-WRITTEN = WithJsonSchema({"anyOf": [NUMBER, TEXT]})
-"""What a file holds where a unit may stand: ``0.15`` or ``15%``; the reader checks the rest."""
-WRITTEN_OR_NOT = WithJsonSchema({"anyOf": [NUMBER, TEXT, NOTHING]})
-WRITTEN_DEGREES = WithJsonSchema({"anyOf": [{"type": "integer"}, WHOLES, TEXT, NOTHING]})
-RULES = WithJsonSchema(
-    {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "object"}, NOTHING]}
-)
-"""``tp=8``, a list of such, or a mapping of axis to value or values."""
-SEVERAL = WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}, NOTHING]})
-OFFLOAD_OR_NOT = WithJsonSchema(
-    {"anyOf": [TEXT, {"type": "boolean"}, {"type": "array", "items": TEXT}, NOTHING]}
-)
-MODULES = WithJsonSchema(
-    {"anyOf": [TEXT, {"type": "array", "items": {"type": ["string", "array"]}}, NOTHING]}
-)
-FLAG_OR_AXES = WithJsonSchema(
-    {"anyOf": [{"type": "boolean"}, TEXT, {"type": "array", "items": TEXT}, NOTHING]}
-)
-
-Share = Annotated[float, BeforeValidator(checked(parse_percent, "SP109")), WRITTEN]
-MOST_COMM = 10.0
-"""Communication may take longer than compute: up to 1000 % of it."""
-CommShare = Annotated[
-    float, BeforeValidator(checked(partial(parse_percent, most=MOST_COMM), "SP109")), WRITTEN
-]
-Degrees = Annotated[
-    tuple[int, ...] | None, BeforeValidator(checked(parse_degrees)), WRITTEN_DEGREES
-]
-
-
-def _positive_degrees(value: Any) -> tuple[int, ...]:
-    return positive(parse_degrees(value))
-
-
-PositiveDegrees = Annotated[
-    tuple[int, ...] | None, BeforeValidator(checked(_positive_degrees)), WRITTEN_DEGREES
-]
-GpuCount = Annotated[int | None, Field(ge=1, le=MAX_GPUS, examples=[64])]
 
 
 class TrainingSpec(Frozen):
@@ -209,6 +178,7 @@ class SearchSpec(Frozen):
     recompute_modules: Annotated[
         tuple[tuple[str, ...], ...], BeforeValidator(module_sets), MODULES
     ] = ()
+    schedule: Annotated[tuple[str, ...], BeforeValidator(several(*SCHEDULES)), SEVERAL] = ()
     stages: Annotated[str, BeforeValidator(choice("even", "refine", "free"))] = "refine"
     fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
     forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()
@@ -248,32 +218,6 @@ class SearchSpec(Frozen):
         return tuple(kind for kind in RECOMPUTE if kind in known)
 
 
-class ObjectiveSpec(Frozen):
-    """The ``objective`` section, or just ``time`` or ``cost``."""
-
-    minimise: Annotated[str, BeforeValidator(choice("time", "cost"))] = "time"
-    pareto: Annotated[bool, FLAG_OR_AXES] = False
-    top: int = Field(default=5, ge=1, le=MAX_TOP, examples=[5])
-    tolerance: Annotated[
-        float | None, BeforeValidator(checked(parse_percent, "SP109")), WRITTEN_OR_NOT
-    ] = Field(default=None, examples=["3%"])
-
-    @field_validator("pareto", mode="before")
-    @classmethod
-    def _axes(cls, value: Any) -> bool:
-        """Take a list of axes for true: the front always shows time, cost and GPUs."""
-        if value is None or isinstance(value, bool):
-            return bool(value)
-        axes = value if isinstance(value, list | tuple) else [value]
-        for axis in axes:
-            choice(*FRONT)(axis)
-        return bool(axes)
-
-
-def _objective(value: Any) -> Any:
-    return {"minimise": value} if isinstance(value, str) else value
-
-
 def _version(value: Any) -> int:
     if isinstance(value, bool) or value != VERSION:
         raise FieldError("SP117", f"{shown(value)} is not a known version.", "Write schema: 1.")
@@ -292,7 +236,7 @@ class ProblemSpec(Frozen):
     )
     limits: LimitsSpec | None = None
     search: SearchSpec | None = None
-    objective: Annotated[ObjectiveSpec | None, BeforeValidator(_objective)] = None
+    objective: Annotated[ObjectiveSpec | None, BeforeValidator(objective_section)] = None
     framework: Annotated[str, BeforeValidator(choice(*FRAMEWORKS))] = "megatron"
     cost_model: Annotated[str, BeforeValidator(choice("calibrated", "textbook"))] = "calibrated"
     profile: str | None = Field(default=None, min_length=1, max_length=1000)

@@ -46,15 +46,18 @@ SETTINGS = (
     Setting("finetune.frozen_layers", int, "N", "First layers that are not trained."),
     Setting("finetune.reference_model", bool, "", "A frozen copy runs forward too (DPO)."),
     Setting("cluster.price", str, "2.50", "USD per GPU-hour."),
+    Setting("cluster.prices", str, "spot=1.60,…", "Prices of on-demand, reserved and spot nodes."),
     Setting(
         "objective.minimise",
         str,
         "time|cost|…",
-        "time, cost; or gpus (fewest), seq_len, params, global_batch (largest).",
+        "time, cost; in order time,cost,gpus,memory; or gpus, seq_len, params, global_batch.",
     ),
     Setting("objective.pareto", bool, "", "Find the front of time, cost and GPUs."),
+    Setting("objective.price_kinds", str, "spot,…", "Only these kinds of the prices."),
     Setting("objective.top", int, "N", "Plans to return."),
     Setting("objective.tolerance", str, "3%", "Plans closer than this count as equal."),
+    Setting("objective.gap", str, "1%", "Stop once no plan can be so much better."),
     Setting("limits.mem_headroom", str, "10%", "Usable memory that stays free."),
     Setting("limits.max_bubble", str, "15%", "Largest pipeline bubble."),
     Setting("limits.max_comm", str, "20%", "Largest communication over compute."),
@@ -77,7 +80,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     shorthand is left for the reader to say.
     """
     found: dict[str, Any] = {}
-    for field, value in values.items():
+    for field, value in _with_replaced(values).items():
         section, _, key = field.partition(".")
         if not key:
             found[section] = value
@@ -86,6 +89,13 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found.setdefault(section, {})[key] = value
     return found
+
+
+def _with_replaced(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Let one price take the place of a file's several, and the other way round."""
+    replaced = {"cluster.price": "cluster.prices", "cluster.prices": "cluster.price"}
+    gone = {other: None for field, other in replaced.items() if field in values}
+    return {**gone, **values}
 
 
 def _with(shorthand: str, key: str, value: Any) -> Any:

@@ -56,6 +56,7 @@ def describe(problem: PlanningProblem, plan: Plan) -> Launch:
         "grad_dtype": names[job.recipe.grad_bytes],
         "cp_comm": plan.options.cp_comm,
         "offload": plan.options.offload,
+        "schedule": plan.options.schedule,
         "overlap_data": profile.dp_overlap > 0,
         "overlap_tensor": profile.stack.tp_overlap and layout.sp,
         "deduplicated": profile.deduplicated,
@@ -120,6 +121,7 @@ def request_of(launch: Launch, problem: PlanningProblem) -> LayoutRequest:
         **{name: getattr(launch, name) for name in shared},
         recompute=launch.recompute,
         order=launch.order,
+        schedule=launch.schedule,
         stage_layers=None if launch.layers == rule else launch.layers,
         recomputed_layers=launch.recomputed_layers,
     )

@@ -13,6 +13,7 @@ from topology.placement import MEGATRON_ORDER
 
 from ..job.job import CpComm, Offload, Recompute
 from ..job.recipe import Optimizer, Precision
+from ..job.schedules import PipelineSchedule
 
 Degree = Annotated[int, Field(ge=1)]
 Scaling = Literal["tensor", "row", "block"]
@@ -49,7 +50,7 @@ class Launch(BaseModel):
         Recipe of the matrix products, and what shares a scale in ``fp8``.
     optimizer, grad_dtype
         Optimizer with its states, and what gradients are accumulated in.
-    cp_comm, offload
+    cp_comm, offload, schedule
         As in ``solver.plan.Options``.
     overlap_data, overlap_tensor
         Data-parallel and tensor-parallel traffic runs under compute.
@@ -86,6 +87,7 @@ class Launch(BaseModel):
     grad_dtype: GradDtype = "fp32"
     cp_comm: CpComm = "ring"
     offload: Offload = "none"
+    schedule: PipelineSchedule = "1f1b"
     overlap_data: bool = False
     overlap_tensor: bool = False
     deduplicated: bool = False
@@ -105,6 +107,8 @@ class Launch(BaseModel):
             plain |= {"ep": 1, "etp": 1}
         if plain.get("ep", 1) == 1:
             plain["deduplicated"] = False
+        if plain.get("pp", 1) == 1:
+            plain["schedule"] = "1f1b"
         if plain.get("recompute") != "selective":
             plain["recompute_modules"] = ()
         if plain.get("precision") != "fp8":

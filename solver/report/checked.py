@@ -7,17 +7,19 @@ from typing import Any
 from topology.units import HOUR
 
 from ..checklist import LayoutFacts, review
+from ..cost.bubble import microbatches_for_bubble
 from ..cost.goodput import Goodput, whole_steps
 from ..cost.textbook import micro_batches_for_bubble
+from ..estimate import Stage
 from ..job.job import PlanningProblem
-from ..plan import LimitCheck, Plan, Stage
+from ..plan import LimitCheck, Plan
 from .blocks import Column, Facts, Report, Sheet
 from .cells import chance, count, gigabytes, mark
 from .header import problem_lines
 from .layouts import layout_text
 from .ledger import checks_data, checks_sheet, measure
+from .plan_lines import links_line, memory_line, step_line
 from .plan_rows import plan_columns, plan_record, plan_row
-from .plans import links_line, memory_line, step_line
 from .resolved import assumptions, problem_data, problem_sha256, tool_version
 
 CHECK_SCHEMA = "shardplan.check/1"
@@ -37,7 +39,7 @@ def check_report(problem: PlanningProblem, plan: Plan) -> Report:
     names = ", ".join(limit.id for limit in faults)
     verdict = f"BROKEN: {names}" if faults else "every limit is kept"
     run, priced = plan.cost.steps is not None, plan.cost.usd is not None
-    columns = plan_columns(whole_run=run, priced=priced)[2:]
+    columns = plan_columns([plan], whole_run=run, priced=priced)[2:]
     return Report(
         blocks=(
             Facts((*problem_lines(problem), ("Layout", layout_text(plan)), ("Verdict", verdict))),
@@ -68,6 +70,8 @@ def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:
     need = None
     if limits.max_bubble > 0:
         need = micro_batches_for_bubble(layout.pp, limits.max_bubble, layout.vpp)
+        if plan.options.schedule == "zb-h1":
+            need = microbatches_for_bubble(problem.job, layout.pp, limits.max_bubble)
     step = estimate.time.step_s
     saved = Goodput.launched(problem.job, problem.reliability).saving_s(plan.nodes)
     steps = whole_steps(saved, step)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from topology.cluster import NodeGroup
+from topology.offers import KINDS, Offer
 from topology.units import show_bandwidth, show_bytes, show_count, show_seconds, show_usd
 
 from ..cost.own_profile import find_profile
 from ..cost.profile import FRAMEWORK_STACK
 from ..job.finetune import BASE_BITS, Finetune
 from ..job.job import Limits, PlanningProblem
-from ..plan import Certificate, Result
+from ..result import Certificate, Result
 from .cells import percent, percent1
 from .goodput import failures
 
@@ -81,12 +82,16 @@ def _group(group: NodeGroup) -> str:
     spec = "" if gpu.usable_measured else " (spec, assumed)"
     usable = f"usable {show_bytes(gpu.usable_bytes, binary=True)}{star('usable_memory')}{spec}"
     parts.append(usable)
-    if group.price_usd_per_gpu_hour is not None:
-        given = "" if group.price_source == "given" else "*"
-        parts.append(f"${group.price_usd_per_gpu_hour:.2f}{given} per GPU-hour")
+    if group.priced:
+        parts.append(f"{', '.join(map(_offer, group.priced))} per GPU-hour")
     if not gpu.training_measured:
         parts.append("unmeasured: no training run of this GPU is known")
     return " · ".join(parts)
+
+
+def _offer(offer: Offer) -> str:
+    kind = f" {offer.kind}" if offer.kind in KINDS else ""
+    return f"${offer.usd_per_gpu_hour:.2f}{'' if offer.source == 'given' else '*'}{kind}"
 
 
 def _limits(limits: Limits) -> str:
@@ -123,13 +128,17 @@ def account(problem: PlanningProblem) -> str:
     return f"calibrated · profile {profile.name} · {error}{measured}"
 
 
-def solver_line(result: Result, seed: int, workers: int, seconds: float | None) -> str:
-    """Say what was looked at and how sure the answer is."""
+def solver_line(
+    result: Result, seed: int, workers: int, seconds: float | None, asked: float = 0.0
+) -> str:
+    """Say what was looked at and how sure the answer is; ``asked`` is the gap that is enough."""
     certificate = result.certificate
+    enough = certificate.gap is not None and 0 < certificate.gap <= asked
+    within = f" within {percent(asked)}" if enough else ""
     parts = [
         f"{certificate.shapes:,} shapes → {certificate.opened:,} opened in "
         f"{certificate.models:,} models → {len(result.plans)} shown",
-        f"{result.status.upper()}{_gap(certificate)}",
+        f"{result.status.upper()}{within}{_gap(certificate)}",
         f"seed {seed}, {workers} worker{'s' if workers > 1 else ''}",
     ]
     if seconds is not None:

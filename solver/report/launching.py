@@ -18,7 +18,8 @@ from ..launch.importing import Imported, sayable
 from ..launch.targets.base import Wanted
 from ..launch.timeline import simulate_plan, trace
 from ..layout_check import LayoutRequest
-from ..plan import Plan, Result
+from ..plan import Plan
+from ..result import Result
 from .blocks import Facts, Plain, Report
 from .checked import check_report
 from .files import write_whole

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topology.units import DAY
 
+from ..job.schedules import SCHEDULES
 from ..plan import Plan
 from .blocks import Column
 from .cells import count, dash_one, figures, gigabytes, percent, percent1, usd
@@ -44,6 +45,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "usable_bytes": worst.usable_bytes,
         "verdict": estimate.verdict,
         "oom_probability": worst.oom_probability,
+        "schedule": plan.options.schedule,
         "bubble_fraction": estimate.bubble_fraction,
         "communication_ratio": estimate.communication_ratio,
         "step_s": estimate.time.step_s,
@@ -56,6 +58,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "usd_per_million_tokens": cost.usd_per_million_tokens,
         "axes": plan.axes,
         "on_front": plan.on_front,
+        "price_kind": plan.price_kind,
         "goodput": None if cost.goodput is None else cost.goodput.share,
     }
 
@@ -102,8 +105,15 @@ def plan_row(plan: Plan, mark: str) -> dict[str, Any]:
     }
 
 
-def plan_columns(*, whole_run: bool, priced: bool) -> tuple[Column, ...]:
-    """Return the columns; days and cost where the problem has tokens and a price."""
+def plan_columns(
+    plans: Sequence[Plan], *, whole_run: bool, priced: bool, kinds: bool = False
+) -> tuple[Column, ...]:
+    """Return the columns; days and cost where there are tokens and a price, and its kind.
+
+    The schedule is named where one of the plans has another one than 1F1B.
+    """
+    late = any(plan.options.schedule != SCHEDULES[0] for plan in plans)
+    schedule = [Column("schedule", "schedule", align="left")] if late else []
     columns = [
         Column("mark", "", align="left"),
         Column("rank", "#", count),
@@ -111,6 +121,7 @@ def plan_columns(*, whole_run: bool, priced: bool) -> tuple[Column, ...]:
         Column("tp", "TP", dash_one, usual="–"),
         Column("pp", "PP", dash_one, usual="–"),
         Column("vpp", "VPP", dash_one, usual="–"),
+        *schedule,
         Column("cp", "CP", dash_one, usual="–"),
         Column("ep_cell", "EP", usual="–"),
         Column("shard_cell", "DP×shard"),
@@ -128,4 +139,6 @@ def plan_columns(*, whole_run: bool, priced: bool) -> tuple[Column, ...]:
         columns.append(Column("days", "days", figures))
     if priced:
         columns.append(Column("usd", "cost $" if whole_run else "$ a step", usd))
+    if kinds:
+        columns.append(Column("price_kind", "price", align="left"))
     return tuple(columns)

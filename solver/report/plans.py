@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from topology.units import show_bandwidth, show_bytes, show_seconds, show_usd
+from topology.units import show_bytes, show_seconds, show_usd
 
 from ..job.job import PlanningProblem
-from ..plan import Block as StageBlock
-from ..plan import PlacedAxis, Plan, Result
+from ..job.price_kinds import asked_kinds
+from ..plan import Plan
+from ..result import Result
 from .blocks import Block, Facts, Plain, Report, Sheet
-from .cells import chance, gigabytes, percent
+from .cells import count, percent
 from .goodput import goodput_line
 from .header import dropped_line, problem_lines, solver_line
 from .layouts import layout_text
-from .machine import LEVEL_NAMES
+from .plan_lines import layers_lines, links_line, memory_line, step_line
 from .plan_rows import ADVISED, CLOSE, WINNER, plan_columns, plan_record, plan_row
 from .resolved import PLAN_SCHEMA, assumptions, problem_data, problem_sha256, tool_version
 from .scatter import scatter
@@ -64,8 +65,9 @@ def _record(plan: Plan, result: Result) -> dict[str, Any]:
 
 
 def _header(problem: PlanningProblem, result: Result, run: Run) -> Facts:
-    solver = ("Solver", solver_line(result, run.seed, run.workers, run.seconds))
-    return Facts((*problem_lines(problem), solver))
+    gap = problem.objective.gap
+    line = solver_line(result, run.seed, run.workers, run.seconds, gap)
+    return Facts((*problem_lines(problem), ("Solver", line)))
 
 
 def _answer(problem: PlanningProblem, result: Result) -> list[Block]:
@@ -120,13 +122,14 @@ def _plan_sheet(
         styles.append("bold green" if first else "bold" if simple else "" if near else "dim")
     run = any(plan.cost.steps is not None for plan in plans)
     priced = any(plan.cost.usd is not None for plan in plans)
-    columns = plan_columns(whole_run=run, priced=priced)
+    kinds = len(asked_kinds(problem)) > 1
+    columns = plan_columns(plans, whole_run=run, priced=priced, kinds=kinds)
     return Sheet(columns, tuple(rows), title, tuple(styles))
 
 
 def _identity(plan: Plan) -> tuple[object, ...]:
     """Return what makes two plans the same one; ranks differ between plans and front."""
-    return plan.gpus, plan.layout, plan.batch, plan.recompute
+    return plan.gpus, plan.layout, plan.batch, plan.recompute, plan.price_kind
 
 
 def _advised(result: Result) -> tuple[object, ...] | None:
@@ -161,10 +164,24 @@ def _options_line(plan: Plan, problem: PlanningProblem) -> tuple[tuple[str, str]
     return (("Options", " · ".join(taken)),) if taken else ()
 
 
+def _order_line(result: Result) -> tuple[tuple[str, str], ...]:
+    """Say what each of several objectives reached, and what it left to the next."""
+    if not result.preferences:
+        return ()
+    shows = {"time": show_seconds, "cost": show_usd, "memory": show_bytes, "gpus": count}
+    parts = []
+    for one in result.preferences:
+        show = shows[one.objective]
+        left = f" (up to {show(one.allowed)})" if one.allowed > one.least else ""
+        parts.append(f"{one.objective} {show(one.least)}{left}")
+    return (("Order", f"of one step: {', then '.join(parts)}"),)
+
+
 def _why(plan: Plan, problem: PlanningProblem, result: Result) -> tuple[tuple[str, str], ...]:
     layout, batch = plan.layout, plan.batch
     dropped = dropped_line(result.certificate)
     return (
+        *_order_line(result),
         ("Layout", layout_text(plan)),
         *_options_line(plan, problem),
         (
@@ -180,16 +197,6 @@ def _why(plan: Plan, problem: PlanningProblem, result: Result) -> tuple[tuple[st
         *goodput_line(plan),
         *((("Excluded", f"shapes by limit: {dropped}"),) if dropped else ()),
     )
-
-
-def layers_lines(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Write layers and recomputed layers of each stage, where they were chosen one by one."""
-    found = []
-    if plan.layout.stage_layers is not None:
-        found.append(("Layers", "/".join(map(str, plan.layout.stage_layers))))
-    if plan.recomputed_layers is not None:
-        found.append(("Recomputed", f"in full {'/'.join(map(str, plan.recomputed_layers))} layers"))
-    return tuple(found)
 
 
 def _refined(plan: Plan, best: Plan) -> str:
@@ -211,105 +218,11 @@ def _beside(plan: Plan, cheapest: Plan) -> str:
     return f"{layout_text(plan)} on {plan.gpus:,} GPUs: {wall}{price}"
 
 
-def memory_line(plan: Plan) -> str:
-    """Write the worst stage's memory as a sum."""
-    estimate = plan.estimate
-    memory = next(s.memory for s in estimate.stages if s.index == estimate.worst_stage)
-    names = (
-        "weights", "gradients", "optimizer", "activations", "logits", "buffers", "reserve",
-    )  # fmt: skip
-    parts = [(name, getattr(memory, f"{name}_bytes")) for name in names]
-    total = " + ".join(f"{name} {gigabytes(size)}" for name, size in parts if size > 0)
-    return (
-        f"{total} = {gigabytes(memory.total_bytes)} GB on stage {estimate.worst_stage}; limit "
-        f"{show_bytes(memory.limit_bytes)} of {show_bytes(memory.usable_bytes)}: {memory.verdict}"
-        f"{_chance(memory.oom_probability)}{_host(estimate.host_bytes_per_node)}"
-    )
-
-
-def _host(size: float) -> str:
-    """Write what the fullest node keeps outside its GPUs, if anything."""
-    return f"; on the host {show_bytes(size)} a node" if size else ""
-
-
-def _chance(probability: float | None) -> str:
-    """Write the chance of running out, where it is known."""
-    return "" if probability is None else f", chance of running out {chance(probability)}"
-
-
-def links_line(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Write the worst link and the ranks of each axis; nothing on one GPU."""
-    if plan.placement is None:
-        return tuple((f"Stages {_run(b)}", _block_line(b)) for b in plan.blocks)
-    shown = [
-        f"{a.axis.upper().replace('_', ' ')} {a.ranks} (ranks {_ranks(a)}) over "
-        f"{LEVEL_NAMES[a.level]}, {show_bandwidth(a.bytes_per_s)}"
-        for a in plan.placement.axes
-    ]
-    where = ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in plan.placement.nodes)
-    order = f"order {plan.placement.order} on node{'s' * (plan.nodes > 1)} {where}"
-    return (("Links", " · ".join([*shown, order])),) if shown else ()
-
-
-def _run(block: StageBlock) -> str:
-    first, last = block.first_stage, block.last_stage
-    return f"{first}–{last}" if first < last else f"{first}"
-
-
-def _block_line(block: StageBlock) -> str:
-    price = block.usd_per_gpu_hour
-    usd = "" if price is None else f" at ${price:,.2f} per GPU-hour"
-    nodes = f"{block.nodes} node{'s' * (block.nodes > 1)}"
-    return f"{block.gpus} GPUs on {nodes} of {block.gpu}{usd}"
-
-
-_SPELLED = 3
-"""Ranks of a group that are written out."""
-
-
-def _ranks(axis: PlacedAxis) -> str:
-    """Write rank 0's group: ``0–7``, ``0, 8, 16`` or ``0, 8 … 504``."""
-    last = (axis.ranks - 1) * axis.stride
-    if axis.stride == 1:
-        return f"0–{last}"
-    if axis.ranks <= _SPELLED:
-        return ", ".join(str(member * axis.stride) for member in range(axis.ranks))
-    return f"0, {axis.stride} … {last}"
-
-
-INVISIBLE = 1e-5
-"""Parts of a step below this share are roundings of the search's integers."""
-
-
-def step_line(plan: Plan) -> str:
-    """Write the step as the sum of its parts, hidden communication beside it."""
-    time = plan.estimate.time
-    visible = time.step_s * INVISIBLE
-    parts = [
-        ("compute", time.compute_s),
-        ("recomputation", time.recompute_s),
-        ("bubble", time.bubble_s),
-        *((f"exposed {axis.upper()}", part.exposed_s) for axis, part in _used(plan)),
-        ("optimizer", time.optimizer_s),
-        ("overhead", time.overhead_s),
-    ]
-    total = " + ".join(f"{name} {show_seconds(part)}" for name, part in parts if part > visible)
-    hidden = [
-        f"{axis.upper()} {show_seconds(part.total_s - part.exposed_s)}"
-        for axis, part in _used(plan)
-        if part.total_s > part.exposed_s
-    ]
-    behind = f"; hidden behind compute: {', '.join(hidden)}" if hidden else ""
-    return f"{total} = {show_seconds(time.step_s)}{behind}"
-
-
-def _used(plan: Plan) -> list[tuple[str, Any]]:
-    return [(axis, part) for axis, part in plan.estimate.time.communication.items() if part.total_s]
-
-
 def _front(problem: PlanningProblem, result: Result) -> list[Block]:
     considered = len(result.gpu_counts_considered)
-    title = f"Pareto front of time, cost and GPUs · {considered} GPU counts considered"
+    kinds = asked_kinds(problem)
+    under = f" under {', '.join(kinds)}" if len(kinds) > 1 else ""
+    title = f"Pareto front of time, cost and GPUs{under} · {considered} GPU counts considered"
     sheet = _plan_sheet(problem, result.front, result, title)
     points = [(float(plan.gpus), plan.estimate.time.step_s) for plan in result.front]
     drawing = scatter(points, "GPUs", "step s")

@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 from topology.cluster import Cluster, NodeGroup
+from topology.offers import Offer
 
 from ..job.job import PlanningProblem
 from ..job.reliability_field import reliability_data
@@ -95,13 +96,27 @@ def _group(group: NodeGroup) -> dict[str, Any]:
     }
     if group.host_bytes is not None:
         data["host_memory"] = group.host_bytes
-    if group.price_usd_per_gpu_hour is not None:
+    if group.offers:
+        data["prices"] = {offer.kind: _offer(offer) for offer in group.offers}
+    elif group.price_usd_per_gpu_hour is not None:
+        kind = {"kind": group.price_kind} if group.price_kind else {}
         data["price"] = {
+            **kind,
             "usd_per_gpu_hour": group.price_usd_per_gpu_hour,
             "date": group.price_date,
             "source": group.price_source,
         }
     return data
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    often = {} if offer.interruptions is None else {"interruptions": offer.interruptions}
+    return {
+        "usd_per_gpu_hour": offer.usd_per_gpu_hour,
+        "date": offer.date,
+        "source": offer.source,
+        **often,
+    }
 
 
 def canonical(data: Any) -> str:
@@ -123,13 +138,17 @@ def assumptions(problem: PlanningProblem) -> list[dict[str, str]]:
             {"field": f"cluster.{prefix}{name}", "value": value, "source": source}
             for name, value, source in group.assumptions
         ]
-        if group.price_usd_per_gpu_hour is not None and group.price_source != "given":
-            dated = ", ".join(filter(None, (group.price_source, group.price_date)))
-            found.append(
-                {
-                    "field": f"cluster.{prefix}price",
-                    "value": f"{group.price_usd_per_gpu_hour!r} USD per GPU-hour",
-                    "source": dated or "no source given",
-                }
-            )
+        found += [
+            {
+                "field": f"cluster.{prefix}price{'s.' + offer.kind if group.offers else ''}",
+                "value": f"{offer.usd_per_gpu_hour!r} USD per GPU-hour",
+                "source": _dated(offer) or "no source given",
+            }
+            for offer in group.priced
+            if offer.source != "given"
+        ]
     return found
+
+
+def _dated(offer: Offer) -> str:
+    return ", ".join(filter(None, (" ".join(filter(None, (offer.kind, offer.source))), offer.date)))

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode
 
 from ..job.schema import ProblemSpec
-from ..plan import Result
+from ..result import Result
 from .blocks import Report
 from .resolved import PLAN_SCHEMA
 

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 from ..job.job import CP_COMMS, OFFLOADS, RECOMPUTE
 from ..job.recipe import PRECISIONS
+from ..job.schedules import SCHEDULES
 from ..plan import Plan
 
 MOST_ZERO = 3
+SHOWN = 8
+"""Stages that a message writes out."""
 
 
 def faults(plan: Plan) -> Iterator[str]:
@@ -43,6 +46,10 @@ def _options(plan: Plan) -> Iterator[str]:
         yield "options.offload"
     if options.cp_comm not in CP_COMMS:
         yield "options.cp_comm"
+    if options.schedule not in SCHEDULES or (
+        options.schedule != SCHEDULES[0] and (plan.layout.pp == 1 or plan.layout.vpp > 1)
+    ):
+        yield "options.schedule"
     if plan.cost.steps is not None and plan.cost.steps < 1:
         yield "cost.steps"
 
@@ -53,9 +60,29 @@ def _stages(plan: Plan) -> Iterator[str]:
         yield "estimate.stages"
     if estimate.worst_stage not in {stage.index for stage in estimate.stages}:
         yield "estimate.worst_stage"
+    if any(not 0 <= stage.spared_s <= stage.microbatch_s for stage in estimate.stages):
+        yield "estimate.stages.spared_s"
     if not math.isfinite(estimate.time.step_s) or estimate.time.step_s <= 0:
         yield "estimate.time.step_s"
-    for name in ("stage_layers", "recomputed_layers"):
-        counts = plan.layout.stage_layers if name == "stage_layers" else plan.recomputed_layers
-        if counts is not None and (len(counts) != pp or min(counts, default=0) < 0):
-            yield name
+    layers = plan.layout.stage_layers
+    if layers is not None:
+        yield from _layers(layers, pp, sum(s.layers * s.count for s in estimate.stages))
+    recomputed = plan.recomputed_layers
+    if recomputed is not None:
+        most = layers or (max(s.layers for s in estimate.stages),) * pp
+        if len(recomputed) != pp or any(
+            not 0 <= r <= n for r, n in zip(recomputed, most, strict=False)
+        ):
+            yield "recomputed_layers"
+
+
+def _layers(layers: tuple[int, ...], pp: int, total: int) -> Iterator[str]:
+    """Say what is wrong with the layers of each stage."""
+    written = f"layout.stage_layers {'/'.join(map(str, layers[:SHOWN]))}"
+    if len(layers) != pp:
+        yield f"{written} ({len(layers)} numbers for {pp} stages)"
+    elif min(layers) < 1:
+        empty = next(stage for stage, count in enumerate(layers) if count < 1)
+        yield f"{written} (stage {empty} has no layers)"
+    elif sum(layers) != total:
+        yield f"{written} ({sum(layers)} layers, its stages have {total})"

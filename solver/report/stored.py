@@ -12,6 +12,7 @@ from topology.cluster import NodeGroup
 from topology.errors import InputError, Problem
 from topology.faults import did_you_mean
 from topology.hardware import find_gpu
+from topology.offers import KINDS
 from topology.source import read_text
 from topology.units import shown
 
@@ -19,7 +20,8 @@ from ..cost.own_profile import is_file
 from ..cost.profile import stacks
 from ..job.job import PlanningProblem
 from ..job.read import example_path, parse_problem
-from ..plan import Plan, Result
+from ..plan import Plan
+from ..result import Result
 from .layouts import layout_values
 from .resolved import PLAN_SCHEMA
 from .soundness import faults
@@ -103,6 +105,12 @@ def stored_layout(path: str | None, rank: int = 1) -> dict[str, Any]:
         raise InputError(Problem("--layout", 0, 0, "", "SP113", "is missing.", hint))
     plan = _plan_of(_plan_data(text, path), path, rank)
     return layout_values(plan)
+
+
+def stored_kind(path: str | None, rank: int = 1) -> str | None:
+    """Return the kind of price of one plan of a plan JSON; None where it names none of several."""
+    kind = "" if path is None else _plan_of(_plan_data(_text(path), path), path, rank).price_kind
+    return kind if kind in KINDS else None
 
 
 def stored_plan(path: str, rank: int = 1) -> tuple[PlanningProblem, Plan]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from topology.cluster import NodeGroup
 
+from ..cost.bubble import bubble_parts
 from ..cost.goodput import PARTS, Goodput, charge, longest_within
 from ..cost.tables import CostModel
 from ..cost.ticks import MAX_TICKS, TICK_S, IntArray
@@ -38,6 +39,35 @@ PERMILLE = 10_000
 
 
 @dataclass(frozen=True)
+class Caps:
+    """What earlier objectives leave to later ones, in the solver's integers; None leaves all.
+
+    Attributes
+    ----------
+    ticks
+        Most wall-clock ticks of a step.
+    gpu_ticks
+        Most GPU-ticks of a step.
+    mib
+        Most MiB on the worst GPU.
+    gpus
+        Most GPUs.
+    """
+
+    ticks: int | None = None
+    gpu_ticks: int | None = None
+    mib: int | None = None
+    gpus: int | None = None
+
+    def of_goals(self) -> list[tuple[Goal, int]]:
+        """Return each goal that is capped, and the most that is left of it."""
+        caps: dict[Goal, int | None] = {
+            "time": self.ticks, "cost": self.gpu_ticks, "memory": self.mib
+        }  # fmt: skip
+        return [(goal, most) for goal, most in caps.items() if most is not None]
+
+
+@dataclass(frozen=True)
 class Instance:
     """What one search minimises, over what, under which limits.
 
@@ -53,6 +83,8 @@ class Instance:
         Names of the limits that hold; the others are switched off.
     goodput
         Share of wall-clock time that trains; None counts no failures.
+    caps
+        What objectives that come before the goal leave to it.
     """
 
     job: Job
@@ -63,6 +95,7 @@ class Instance:
     goal: Goal = "time"
     enabled: frozenset[str] = frozenset(LIMIT_NAMES)
     goodput: Goodput | None = None
+    caps: Caps = Caps()
 
     def without(self, *names: str) -> Instance:
         """Return the same problem with some limits switched off."""
@@ -72,8 +105,8 @@ class Instance:
         """Whether a limit holds: enabled, and not waived by the problem itself."""
         waived = {
             "tp_within_node": not self.limits.tp_within_node,
-            "deadline": self.limits.deadline_s is None,
-            "budget": self.limits.budget_usd is None,
+            "deadline": self.limits.deadline_s is None and self.caps.ticks is None,
+            "budget": self.limits.budget_usd is None and self.caps.gpu_ticks is None,
         }
         return name in self.enabled and not waived.get(name, False)
 
@@ -115,18 +148,27 @@ class Instance:
         return charged if goal == "time" else np.asarray(charged * held)
 
     @cached_property
+    def capacity_mib(self) -> int:
+        """Most MiB that a plan may need on a GPU."""
+        most = self.cost.capacity_mib
+        return most if self.caps.mib is None else min(most, self.caps.mib)
+
+    @cached_property
     def longest_step(self) -> int:
         """Most ticks of wall-clock time a step that the deadline leaves."""
         steps, deadline = self.job.steps, self.limits.deadline_s
+        longest = LONGEST_STEP if self.caps.ticks is None else self.caps.ticks
         if deadline is None or steps is None:
-            return LONGEST_STEP
-        return min(int(deadline / (steps * TICK_S)), LONGEST_STEP)
+            return longest
+        return min(int(deadline / (steps * TICK_S)), longest)
 
     @cached_property
     def most_gpu_ticks(self) -> int:
         """Most GPU-ticks of wall-clock time a step that the budget leaves."""
         steps, price = self.job.steps, self.group.price_usd_per_gpu_hour
         cap = LONGEST_STEP * max(self.group.gpus, 1)
+        if self.caps.gpu_ticks is not None:
+            cap = min(cap, self.caps.gpu_ticks)
         if self.limits.budget_usd is None or not steps or not price:
             return cap
         ticks = self.limits.budget_usd / price * SECONDS_PER_HOUR / (steps * TICK_S)
@@ -142,9 +184,12 @@ class Instance:
         return np.asarray(np.floor(self.limits.max_comm * compute), dtype=np.int64)
 
     def bubble_excess(self, pp: IntArray, vpp: IntArray, microbatches: IntArray) -> IntArray:
-        """Return PERMILLE (p - 1) - limit (v m + p - 1): above 0 where the bubble is too large."""
-        idle = pp - 1
-        return np.asarray(PERMILLE * idle - self.bubble_limit * (vpp * microbatches + idle))
+        """Return PERMILLE idle - limit (busy + idle): above 0 where the bubble is too large.
+
+        Under 1F1B these are p - 1 and v m.
+        """
+        idle, busy = bubble_parts(self.job, self.search.schedule, (pp, vpp, microbatches))
+        return np.asarray(PERMILLE * idle - self.bubble_limit * (busy + idle))
 
     def tp_domains(self, tp: IntArray) -> IntArray:
         """Return the domains that the widest-spread tensor-parallel group touches."""

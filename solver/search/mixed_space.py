@@ -17,6 +17,7 @@ import numpy as np
 from ..axes import context, data, expert, tensor
 from ..cost.calibrated import Calibrated
 from ..cost.communication import crossing_seconds, neighbour_seconds
+from ..cost.goodput import PARTS
 from ..cost.shapes import Shapes, Shardings
 from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages
 from ..cost.ticks import TICK_S, FloatArray, IntArray
@@ -160,10 +161,23 @@ def _of_groups(
         some = bound <= LONGEST_STEP
         for stages, ticks in zip(counts[some], bound[some], strict=True):
             each = int(cores.gpus[row])
-            weight = weight_of(taken, _held(taken, each, stages))
-            if int(ticks) * weight < below:
-                build = partial(_pipeline, taken, cores, int(row), stages)
-                yield Candidate(int(ticks), weight, each * int(stages.sum()), build)
+            held = _held(taken, each, stages)
+            build = partial(_pipeline, taken, cores, int(row), stages)
+            one = Candidate(
+                int(ticks), weight_of(taken, held), each * int(stages.sum()), build,
+                _slowdown(taken, held),
+            )  # fmt: skip
+            if one.least < below and one.ends:
+                yield one
+
+
+def _slowdown(taken: Sequence[Instance], held: Sequence[int]) -> int:
+    """Return wall-clock over training time on the nodes of all blocks, in parts a million."""
+    goodput = taken[0].goodput
+    if goodput is None:
+        return PARTS
+    nodes = sum(n // i.group.gpus_per_node for i, n in zip(taken, held, strict=True))
+    return int(goodput.slowdown(np.array(nodes)))
 
 
 def _counts(taken: Sequence[Instance], cores: _Cores, row: int) -> IntArray:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..cost.calibrated import Calibrated
+from ..cost.goodput import PARTS
 from ..cost.shapes import Shapes, Shardings
-from ..cost.stages import (
-    layers_by_rule,
-)
+from ..cost.stages import layers_by_rule
 from ..cost.ticks import TICK_S
 from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Instance
 
@@ -59,8 +60,18 @@ class Pipeline:
         return tuple(count * size for count, size in nodes)
 
     @property
+    def slowdown(self) -> int:
+        """Wall-clock over training time on the nodes of all blocks, in parts a million."""
+        goodput = self.instances[0].goodput
+        if goodput is None:
+            return PARTS
+        nodes = [i.group.gpus_per_node for i, _ in self.blocks()]
+        held = sum(gpus // node for gpus, node in zip(self.held, nodes, strict=True))
+        return int(goodput.slowdown(np.array(held)))
+
+    @property
     def ticks_of_budget(self) -> int:
-        """Ticks of a step that the budget leaves, at the prices of all blocks."""
+        """Wall-clock ticks of a step that the budget leaves, at the prices of all blocks."""
         first = self.instances[0]
         steps, budget = first.job.steps, first.limits.budget_usd
         prices = [i.group.price_usd_per_gpu_hour or 0.0 for i, _ in self.blocks()]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topology.cluster import NodeGroup
-
 from ..cost.goodput import PARTS
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem
-from ..plan import Certificate, Plan
+from ..plan import Plan
+from ..result import Certificate
 from .instance import SECONDS_PER_HOUR
 
 USD_UNITS = 10**6
@@ -62,12 +61,14 @@ class Ranking:
         if plan.blocks:
             pairs = [(b.gpus_held, b.usd_per_gpu_hour or 0.0) for b in plan.blocks]
         else:
-            pairs = [(plan.gpus_held, self._group(plan).price_usd_per_gpu_hour or 0.0)]
+            pairs = [(plan.gpus_held, self._price(plan))]
         return sum(gpus * round(price * USD_UNITS) for gpus, price in pairs)
 
-    def _group(self, plan: Plan) -> NodeGroup:
+    def _price(self, plan: Plan) -> float:
         groups, gpu = self.problem.cluster.groups, plan.estimate.stages[0].gpu
-        return next((g for g in groups if g.gpu.id == gpu), groups[0])
+        group = next((g for g in groups if g.gpu.id == gpu), groups[0])
+        offers = {offer.kind: offer.usd_per_gpu_hour for offer in group.priced}
+        return offers.get(plan.price_kind, group.price_usd_per_gpu_hour or 0.0)
 
     def not_dominated(self, plans: Sequence[Plan]) -> list[Plan]:
         """Return one plan for each point that no other equals or beats in everything, by GPUs."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..plan import Infeasibility, Relaxation
+from ..result import Infeasibility, Relaxation
 from .best_first import Clock
 from .clashes import RELAXABLE, Grounds
+from .contradictions import contradiction
 from .cpsat.factory import SolverSettings
 from .instance import Instance
 from .levers import levers
@@ -67,6 +68,9 @@ def _together(clashes: tuple[tuple[str, ...], ...]) -> Iterator[str]:
 
 def _no_layout(instance: Instance) -> str:
     search = instance.search
+    clash = contradiction(search)
+    if clash:
+        return f"contradicting rules: {clash}"
     wanted = search.gpus or search.max_gpus or instance.group.gpus
     return (
         f"divisibility: no TP x PP x CP x DP that the model ({instance.job.transformer.name}) and "

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from topology.units import show_bytes, show_seconds, show_usd
 
 from ..cost.ticks import MIB, TICK_S, capacity_mebibytes
-from ..plan import Relaxation
+from ..result import Relaxation
 from .assemble import cost_of
 from .clashes import MOST_STAGES, Found, Grounds
 from .fewest import fewest_gpus

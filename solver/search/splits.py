@@ -41,15 +41,15 @@ class Splits:
         value = best.value(self.instance)
         return best_of([candidate], value, self.settings, self.clock, self.tally).split
 
-    def free(self, below: int) -> Best:
-        """Find the best split of any shape with an objective under ``below``."""
-        return self._among(self.shapes, below)
+    def free(self, below: int, gap: float = 0.0) -> Best:
+        """Find the best split of any shape with an objective under ``below``, or one near it."""
+        return self._among(self.shapes, below, gap)
 
     def on(self, gpus: int, below: int) -> tuple[Split | None, bool]:
         """Find the best split on so many GPUs, and say whether it is proved."""
         found = self._among(self.shapes.take(self.shapes.gpus == gpus), below)
         return found.split, found.proved
 
-    def _among(self, shapes: Shapes, below: int) -> Best:
+    def _among(self, shapes: Shapes, below: int, gap: float = 0.0) -> Best:
         candidates = list(candidates_of(self.instance, shapes, min(below, NEVER)))
-        return best_of(candidates, below, self.settings, self.clock, self.tally)
+        return best_of(candidates, below, self.settings, self.clock, self.tally, gap)

@@ -70,12 +70,24 @@ def _check(
         if len(counts) != stages:
             message = f"{len(counts)} numbers for {stages} stages."
             raise InputError(_fault(field, message, "Write one number a stage."))
-    if sum(layers) != total or min(layers) < 1:
+    empty = next((stage for stage, count in enumerate(layers) if count < 1), None)
+    if empty is not None:
+        message = f"stage {empty} has no layers; every stage needs at least one."
+        fewer = f", or use pp {stages - 1}" if stages > 1 else ""
+        raise InputError(_fault("stage_layers", message, f"Move a layer to stage {empty}{fewer}."))
+    if sum(layers) != total:
         message = f"{'/'.join(map(str, layers))} are {sum(layers)} layers, the model has {total}."
-        raise InputError(_fault("stage_layers", message, "Give each stage at least one."))
-    if any(r > n for r, n in zip(recomputed, layers, strict=True)):
-        message = "more layers are recomputed than a stage has."
-        raise InputError(_fault("recomputed_layers", message, "Lower them."))
+        off = total - sum(layers)
+        hint = f"{'Add' if off > 0 else 'Take away'} {abs(off)}, e.g. {_mended(layers, off)}."
+        raise InputError(_fault("stage_layers", message, hint))
+    pairs = zip(recomputed, layers, strict=True)
+    over = next((stage for stage, (r, n) in enumerate(pairs) if r > n), None)
+    if over is not None:
+        message = (
+            f"{recomputed[over]} layers are recomputed on stage {over}, which has {layers[over]}."
+        )
+        hint = f"Write at most {layers[over]} there."
+        raise InputError(_fault("recomputed_layers", message, hint))
     even, vpp = even_layers(pipeline), int(pipeline.shape.vpp[0])
     if even is not None and layers != even:
         message = f"interleaved stages hold {'/'.join(map(str, even))} layers."
@@ -91,6 +103,16 @@ def _check(
     if wanted.kind == "full" and any(recomputed):
         message = "recompute=full recomputes every layer already."
         raise InputError(_fault("recomputed_layers", message, "Use none or selective."))
+
+
+def _mended(layers: tuple[int, ...], off: int) -> str:
+    """Write numbers that add up: what is missing or too much is spread over the stages."""
+    total, stages = sum(layers) + off, len(layers)
+    if off < 0:
+        even, rest = divmod(total, stages)
+        return "/".join(str(even + (stage < rest)) for stage in range(stages))
+    each, rest = divmod(off, stages)
+    return "/".join(str(n + each + (stage < rest)) for stage, n in enumerate(layers))
 
 
 def _fault(field: str, message: str, hint: str) -> Problem:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..cost.calibrated import Calibrated
-from ..cost.goodput import PARTS, longest_within
+from ..cost.goodput import MOST_SLOWDOWN, PARTS, longest_within
 from ..cost.shapes import Shapes, Shardings
 from ..cost.shard_columns import shardings
 from .best_first import Clock, Tally
@@ -49,9 +49,18 @@ class Candidate:
         """Least objective."""
         return self.value(self.bound)
 
+    @property
+    def ends(self) -> bool:
+        """Whether a run on its nodes can end at all."""
+        return self.slowdown <= MOST_SLOWDOWN and self.charged(self.bound) <= LONGEST_STEP
+
+    def charged(self, step: int) -> int:
+        """Return the wall-clock ticks of a step, failures included."""
+        return -(-step * self.slowdown // PARTS)
+
     def value(self, step: int) -> int:
         """Return the objective of a step."""
-        return -(-step * self.slowdown // PARTS) * self.weight
+        return self.charged(step) * self.weight
 
     def longest(self, value: int) -> int:
         """Return the longest step whose objective is at most a value."""
@@ -74,15 +83,18 @@ class Best:
 
 def best_of(
     candidates: Sequence[Candidate], below: int, settings: SolverSettings, clock: Clock,
-    tally: Tally,
+    tally: Tally, gap: float = 0.0,
 ) -> Best:  # fmt: skip
-    """Split candidates in the order of their bounds until none can be under ``below``."""
+    """Split candidates in the order of their bounds until none can be under ``below``.
+
+    It also ends where all that is left is within ``gap`` of ``below``.
+    """
     best: Split | None = None
     proved, open_bound = True, below
     for candidate in sorted(candidates, key=lambda c: c.least):
         if candidate.least >= below:
             break
-        if clock.over():
+        if clock.over() or below - min(candidate.least, open_bound) <= gap * below:
             proved, open_bound = False, min(open_bound, candidate.least)
             break
         pipeline = candidate.build()
@@ -104,7 +116,7 @@ def best_of(
 
 
 def longest(pipeline: Pipeline) -> int:
-    """Return the most ticks that deadline and budget leave."""
+    """Return the longest step that deadline and budget leave."""
     first = pipeline.instances[0]
     longest = first.longest_step if first.holds("deadline") else LONGEST_STEP
     if len(pipeline.blocks()) == 1:
@@ -112,9 +124,9 @@ def longest(pipeline: Pipeline) -> int:
         if first.holds("budget"):
             longest = min(longest, first.most_gpu_ticks // held)
         return first.uncharged(longest, held)
-    if not first.holds("budget"):
-        return longest
-    return min(longest, pipeline.ticks_of_budget)
+    if first.holds("budget"):
+        longest = min(longest, pipeline.ticks_of_budget)
+    return longest_within(longest, pipeline.slowdown)
 
 
 def timed(settings: SolverSettings, clock: Clock) -> SolverSettings:

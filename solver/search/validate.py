@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from topology.errors import InputError, Problem, UnsupportedError
 
+from ..cost.own_profile import find_profile
+from ..cost.profile import FRAMEWORK_STACK
 from ..cost.ticks import TICK_S
-from ..job.job import PlanningProblem, Search
+from ..job.job import PlanningProblem, Search, Variants
+from ..job.price_kinds import asked_kinds
 from .instance import LONGEST_STEP
 
 TEXTBOOK_ONLY_ONE = ("cp", "ep", "etp", "vpp")
@@ -19,7 +24,7 @@ def validate(problem: PlanningProblem) -> None:
     faults = [*_money(problem), *_search(problem), *_precision(problem)]
     if faults:
         raise InputError(*faults)
-    unsupported = [*_textbook(problem), *_stages(problem)]
+    unsupported = [*_textbook(problem), *_stages(problem), *_late_weights(problem)]
     if unsupported:
         raise UnsupportedError(*unsupported)
 
@@ -42,7 +47,7 @@ def too_long(problem: PlanningProblem) -> Problem:
 def _money(problem: PlanningProblem) -> list[Problem]:
     faults, priced = [], problem.cluster.group.price_usd_per_gpu_hour is not None
     limits, tokens = problem.limits, problem.job.tokens
-    if problem.objective.minimise == "cost" and not priced:
+    if "cost" in (problem.objective.minimise, *problem.objective.then) and not priced:
         faults.append(
             _fault(problem, "cluster.price", "SP112", "objective cost needs a price.",
                    "Add --price 2.50 or cluster.price: there is no default, prices change.")
@@ -125,13 +130,84 @@ def _stages(problem: PlanningProblem) -> list[Problem]:
     ]  # fmt: skip
 
 
-def validate_mixed(problem: PlanningProblem) -> None:
-    """Raise ``UnsupportedError`` for what pipelines over several kinds of nodes do not have."""
-    if problem.reliability is not None:
+ZB_H1_STACKS = ("zero-bubble-megatron",)
+"""Software stacks whose profiles know ZB-H1. Megatron-core and DeepSpeed have no such schedule;
+torchtitan 0.3.0 has PyTorch's InterleavedZeroBubble, which is ZB-H1 with one stage a rank, but
+takes two stages a rank or more."""
+
+
+def validate_schedules(problem: PlanningProblem) -> None:
+    """Raise where a schedule is asked for that this problem cannot have: none is left out silently.
+
+    Raises
+    ------
+    InputError
+        Where rules leave no schedule.
+    UnsupportedError
+        Where the stack, the account or the cluster has none but 1F1B.
+    """
+    search = problem.search
+    if not search.schedules:
+        raise InputError(
+            _fault(problem, "search.schedule", "SP103", "the rules leave no pipeline schedule.",
+                   "Fix or forbid fewer.")
+        )  # fmt: skip
+    if "zb-h1" not in search.schedules:
+        return
+    if len(problem.cluster.groups) > 1:
         raise UnsupportedError(
-            _fault(problem, "reliability", "SP115",
-                   "failures are counted on clusters of one kind of node only.",
-                   "Drop the section, or plan for one node group.")
+            _fault(problem, "search.schedule", "SP115",
+                   "zb-h1 is planned on clusters of one kind of node only.",
+                   "Use schedule: 1f1b, or plan for one node group.")
+        )  # fmt: skip
+    late = replace(problem, search=search.model_copy(update={"schedule": "zb-h1"}))
+    faults = _late_weights(late)
+    if faults:
+        raise UnsupportedError(*faults)
+
+
+def _late_weights(problem: PlanningProblem) -> list[Problem]:
+    """Say why weight gradients cannot wait, where the search wants them to."""
+    if not problem.search.zero_bubble:
+        return []
+
+    def fault(message: str, hint: str) -> Problem:
+        return _fault(problem, "search.schedule", "SP115", message, hint)
+
+    if problem.account.cost_model == "textbook":
+        hint = "Use cost_model: calibrated, or schedule: 1f1b."
+        return [fault("the textbook account has no zb-h1.", hint)]
+    name = problem.account.profile or FRAMEWORK_STACK[problem.framework]
+    stack = find_profile(name, problem.cluster.group.gpu.id).stack.stack
+    faults = []
+    if stack not in ZB_H1_STACKS:
+        message = f"{stack} has no schedule zb-h1; {', '.join(ZB_H1_STACKS)} has."
+        faults.append(fault(message, f"Use --profile {ZB_H1_STACKS[0]}, or schedule: 1f1b."))
+    if problem.job.finetune is not None:
+        hint = "Use schedule: 1f1b."
+        faults.append(fault("zb-h1 is planned for whole models only.", hint))
+    if "activations" in problem.search.offload:
+        hint = "Use offload: optimizer, or schedule: 1f1b."
+        faults.append(fault("zb-h1 keeps activations on the GPU.", hint))
+    return faults
+
+
+def validate_order(problem: PlanningProblem) -> None:
+    """Raise ``UnsupportedError`` for what several objectives in order do not have."""
+    if not problem.objective.then:
+        return
+    alternatives = len(asked_kinds(problem)) > 1 or problem.search.variants != Variants()
+    found = {
+        "several kinds of nodes": len(problem.cluster.groups) > 1,
+        "alternatives of precision, offload, exchange, modules or price": alternatives,
+        "stages: free": problem.search.stages == "free",
+    }
+    what = next((name for name, asked in found.items() if asked), None)
+    if what is not None:
+        raise UnsupportedError(
+            _fault(problem, "objective.minimise", "SP115",
+                   f"several objectives in order do not go with {what}.",
+                   "Give one objective, or leave that out.")
         )  # fmt: skip
 
 

@@ -9,9 +9,11 @@ from dataclasses import replace
 from topology.errors import InputError
 
 from ..job.job import PlanningProblem, Variants
-from ..plan import Plan, Result, Status
+from ..job.price_kinds import asked_kinds, under
+from ..plan import Plan
+from ..result import Result, Status
 from .ranking import Ranking, joined, ranked
-from .validate import validate
+from .validate import validate, validate_schedules
 
 
 def variants_of(problem: PlanningProblem) -> list[PlanningProblem]:
@@ -22,21 +24,30 @@ def variants_of(problem: PlanningProblem) -> list[PlanningProblem]:
     InputError
         Where none is: what the first of them breaks.
     """
-    asked = problem.search.variants
-    if asked == Variants():
+    kinds = asked_kinds(problem)
+    if kinds:
+        return [one for kind in kinds for one in _alternatives(under(problem, kind))]
+    return _alternatives(problem)
+
+
+def _alternatives(problem: PlanningProblem) -> list[PlanningProblem]:
+    """Return a problem for each possible combination of the search's alternatives."""
+    asked, search = problem.search.variants, problem.search
+    validate_schedules(problem)
+    if asked == Variants() and search.schedules == (search.schedule,):
         return [problem]
-    search = problem.search
     combinations = itertools.product(
         asked.precision or (problem.job.recipe.precision,),
         asked.offload or (search.offload,),
         asked.cp_comm or (search.cp_comm,),
         asked.recompute_modules or (search.recompute_modules,),
+        search.schedules,
     )
     found, faults = [], []
-    for precision, offload, cp_comm, modules in combinations:
+    for precision, offload, cp_comm, modules, schedule in combinations:
         chosen = {
             "offload": offload, "cp_comm": cp_comm, "recompute_modules": modules,
-            "variants": Variants(),
+            "schedule": schedule, "variants": Variants(),
         }  # fmt: skip
         recipe = problem.job.recipe.model_copy(update={"precision": precision})
         one = replace(
@@ -69,6 +80,7 @@ def merged(problem: PlanningProblem, results: Sequence[Result], top: int) -> Res
     best = next((r for r in results if shown and r.plans and r.plans[0] == plans[0]), first)
     fast = [result.fastest for result in results if result.fastest is not None]
     front = order.not_dominated([p for r in results for p in r.front])
+    notes = [note for r in results if r.plans for note in r.notes]
     status: Status = "infeasible" if proved else "unknown"
     if shown:
         status = "optimal" if proved else "feasible"
@@ -77,21 +89,36 @@ def merged(problem: PlanningProblem, results: Sequence[Result], top: int) -> Res
             "status": status,
             "plans": shown,
             "recommended": order.recommended(shown, first.tolerance),
-            "fastest": min(fast, key=lambda plan: plan.estimate.time.step_s, default=None),
+            "fastest": min(fast, key=order.point, default=None),
             "refined": best.refined,
             "front": ranked(front, on_front=True),
+            "gpu_counts_considered": tuple(
+                sorted({n for result in results for n in result.gpu_counts_considered})
+            ),
             "expected_error": max(result.expected_error for result in results),
             "certificate": joined([result.certificate for result in results]),
             "reasons": () if shown else first.reasons,
-            "notes": tuple(dict.fromkeys(n for r in results if r.plans for n in r.notes))
-            if shown
-            else first.notes,
+            "notes": tuple(dict.fromkeys([*notes, *kinds_note(problem)])) if shown else first.notes,
         }
     )
 
 
+def kinds_note(problem: PlanningProblem) -> tuple[str, ...]:
+    """Say what several kinds of price differ in, where failures are not counted."""
+    kinds = asked_kinds(problem)
+    if len(kinds) < 2 or problem.reliability is not None:  # noqa: PLR2004  (two differ)
+        return ()
+    return (
+        f"{', '.join(kinds)} take equally long as failures are not counted: the cheapest is on the "
+        "front alone, and its interruptions cost nothing (reliability: true counts them)",
+    )
+
+
 def _identity(plan: Plan) -> object:
-    """Return what makes a plan itself: options that change nothing in it are left out."""
+    """Return what makes a plan itself: options that change nothing in it are left out.
+
+    So is the kind of its price: each plan is shown once, under the kind that is best for it.
+    """
     options = plan.options
     alike = {
         "cp_comm": options.cp_comm if plan.layout.cp > 1 else "",

@@ -188,6 +188,9 @@ def _check(path: str, problem: PlanningProblem, offer: OfferSpec, where: str) ->
     if problem.cluster.group.price_usd_per_gpu_hour is None:
         hint = f"Write price: 2.50 under the cluster of {offer.name[:60]}."
         raise InputError(Problem(path, 0, 0, where, "SP112", "has no price.", hint))
+    if any(group.offers for group in problem.cluster.groups):
+        hint = "Write one offer for each kind of price, with price under its cluster."
+        raise InputError(Problem(path, 0, 0, where, "SP115", "has prices of kinds.", hint))
     if len(problem.cluster.groups) > 1:
         hint = "Write one offer for each kind of node."
         message = "an offer is of one kind of node."

@@ -10,7 +10,7 @@ from solver.answers.explain import explain, why_not
 from solver.answers.outputs import Comparison
 from solver.answers.reports import code_report, explain_report
 from solver.job.job import Limits, Search
-from solver.plan import Result
+from solver.result import Result
 from solver.search.instance import LIMIT_NAMES
 from tests.search.helpers import TEXTBOOK, problem
 from topology.errors import InputError

@@ -50,3 +50,17 @@ def test_nothing_to_choose(nodes: int) -> None:
     found = robust(problem(nodes=nodes))
     assert found.choice is None
     assert not found.losses
+
+
+def test_every_plan_that_is_not_proposed_says_why() -> None:
+    found = robust(problem())
+    proposed = {run.rank for run in found.measurements}
+    over = {p.rank: p.why for p in found.passed_over}
+    assert proposed | over.keys() == {plan.rank for plan in found.result.plans}
+    assert not proposed & over.keys()
+    most = found.result.plans[0].estimate.time.step_s * (1 + found.result.tolerance)
+    for plan in found.result.plans:
+        if plan.rank in over:
+            far = plan.estimate.time.step_s > most
+            assert ("behind plan 1" in over[plan.rank]) == far
+            assert ("closest in its parts to plan" in over[plan.rank]) == (not far)

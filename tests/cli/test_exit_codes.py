@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import solver.search.search
-from solver.plan import Result
+from solver.result import Result
 from tests.cli.running import EXAMPLE, SMALL, run, shell
 
 
@@ -182,3 +182,20 @@ def test_usage_and_values(args: tuple[str, ...]) -> None:
 )
 def test_did_you_mean(args: tuple[str, ...], hint: str) -> None:
     assert hint in run(*args).stderr
+
+
+FREE = (
+    "solve", "--model", "llama3-8b", "--cluster", "4x8xH100", "--seq-len", "8192",
+    "--global-batch", "60seq", "--stages", "free", "--gpus", "24", "--top", "1",
+)  # fmt: skip
+
+
+def test_an_answer_within_the_gap() -> None:
+    done = run(*FREE, "--gap", "30%", "--format", "json")
+    data = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert data["status"] == "feasible"
+    assert 0 < data["certificate"]["gap"] <= 0.3
+    assert any("within the gap of 30.00%" in note for note in data["notes"])
+    assert "FEASIBLE within 30 % (gap" in run(*FREE, "--gap", "30%").stdout
+    assert run(*FREE, "--gap", "30%", "--require-optimal").exit_code == 5

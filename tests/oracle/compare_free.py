@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from solver.cost.goodput import Goodput
 from solver.cost.shapes import Shapes
-from solver.cost.ticks import TICK_S
-from solver.job.job import Job, Limits, Objective, PlanningProblem, Search
+from solver.cost.ticks import MAX_TICKS
+from solver.job.job import Account, Job, Limits, Objective, PlanningProblem, Search
 from solver.job.transformer import Transformer
 from solver.plan import Plan
 from solver.search.pipelines import Pipeline
@@ -19,13 +21,16 @@ from solver.search.search import solve
 from solver.search.uneven import valid_columns
 from topology import ClusterSpec
 
-from .compare import Mismatch
+from .compare import Mismatch, wall_of
+from .enumerator import charged
 from .legal import gpu_counts, legal_shapes, shape_keeps_limits
 from .mixed import instances_of, least_step, pipelines
-from .problems import question
+from .problems import ZERO_BUBBLE, question
 
 GPUS = ("h100-80gb-sxm", "a100-80gb-sxm", "a100-40gb-sxm")
 MICRO_USD = 1e6
+LATE_SHARE = 0.4
+"""Share of the problems on one node group whose weight gradients wait (ZB-H1)."""
 
 
 def free_problem(seed: int, number: int, groups: int) -> PlanningProblem:
@@ -44,7 +49,9 @@ def free_problem(seed: int, number: int, groups: int) -> PlanningProblem:
         }
         for gpu in dice.sample(GPUS, groups)
     ]
+    late = groups == 1 and dice.random() < LATE_SHARE
     search = {
+        "schedule": "zb-h1" if late else "1f1b",
         "recompute": dice.choice((("none",), ("none", "full"))),
         "stages": "free",
         "order": ("tp-cp-ep-dp-pp",),
@@ -65,6 +72,7 @@ def free_problem(seed: int, number: int, groups: int) -> PlanningProblem:
         ),
         search=Search.model_validate(search),
         objective=Objective(minimise=dice.choice(("time", "cost"))),
+        account=Account(profile=ZERO_BUBBLE if late else None),
     )
 
 
@@ -73,9 +81,10 @@ def compare_free(problem: PlanningProblem) -> tuple[Mismatch, ...]:
     cost = problem.objective.minimise == "cost"
     every = [*_single(problem), *pipelines(problem)]
     known = [
-        step * rate if cost else step
+        wall * rate if cost else wall
         for pipeline, rate in every
         if (step := least_step(pipeline)) is not None
+        and (wall := charged(step, _slowdown(problem, pipeline))) < MAX_TICKS
     ]
     result = solve(problem, top=1)
     status = "optimal" if known else "infeasible"
@@ -84,9 +93,20 @@ def compare_free(problem: PlanningProblem) -> tuple[Mismatch, ...]:
     if not known:
         return ()
     plan = result.plans[0]
-    ticks = round(plan.estimate.time.step_s / TICK_S)
-    value = ticks * _rate(problem, plan) if cost else ticks
+    wall = wall_of(plan)
+    value = wall * _rate(problem, plan) if cost else wall
     return () if value == min(known) else (Mismatch("objective", value, min(known)),)
+
+
+def _slowdown(problem: PlanningProblem, pipeline: Pipeline) -> int:
+    """Wall-clock over training time, in millionths, on the nodes that the stages fill."""
+    goodput = Goodput.of(problem.job, problem.reliability)
+    if goodput is None:
+        return 1_000_000
+    each, nodes = int(pipeline.shape.gpus[0]) // pipeline.stages, 0
+    for instance, stages in pipeline.blocks():
+        nodes += math.ceil(len(stages) * each / instance.group.gpus_per_node)
+    return int(goodput.slowdown(np.array(nodes)))
 
 
 def _single(problem: PlanningProblem) -> Iterator[tuple[Pipeline, int]]:

@@ -8,10 +8,11 @@ import pytest
 
 from solver.job.read import parse_problem
 from solver.layout_check import LayoutRequest, check
-from solver.plan import Certificate, Plan, Result
+from solver.plan import Plan
 from solver.report.plans import plans_data
 from solver.report.ranks import write_ranks
 from solver.report.render import to_json
+from solver.result import Certificate, Result
 from topology import InputError
 
 PROBLEM = """

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from solver import solve
+from solver.job.job import Search
 from solver.report.soundness import faults
 from tests.cli.running import SMALL, run
 from tests.search.helpers import problem
@@ -63,3 +64,20 @@ def test_what_solve_returns_is_sound() -> None:
     result = solve(problem())
     for plan in (*result.plans, *filter(None, (result.refined, result.fastest))):
         assert list(faults(plan)) == []
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        ((0, 32), "0/32 (stage 0 has no layers)"),
+        ((32, 0), "32/0 (stage 1 has no layers)"),
+        ((32,), "32 (1 numbers for 2 stages)"),
+        ((16, 17), "16/17 (33 layers, its stages have 32)"),
+    ],
+)
+def test_layers_of_a_stage_that_cannot_be(layers: tuple[int, ...], said: str) -> None:
+    search = Search(tp=(4,), pp=(2,), vpp=(1,))
+    plan = solve(problem(model="llama3-8b", nodes=1, batch=64, search=search)).plans[0]
+    layout = plan.layout.model_copy(update={"stage_layers": layers})
+    (fault,) = faults(plan.model_copy(update={"layout": layout}))
+    assert fault == f"layout.stage_layers {said}"

@@ -9,7 +9,7 @@ import pytest
 
 from solver import solve
 from solver.job.job import Limits, PlanningProblem, Search
-from solver.plan import Relaxation
+from solver.result import Relaxation
 from tests.oracle.enumerator import enumerate_best
 from tests.oracle.lifted import feasible, holding, minimal_clashes
 from tests.oracle.problems import question, random_problem, with_money_limits

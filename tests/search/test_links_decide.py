@@ -10,7 +10,8 @@ from solver.job.job import Account, Job, Limits, PlanningProblem, Search
 from solver.job.presets import find_model
 from solver.job.recipe import Recipe
 from solver.job.transformer import Transformer
-from solver.plan import Plan, Result
+from solver.plan import Plan
+from solver.result import Result
 from solver.search.search import solve
 from topology import ClusterSpec
 

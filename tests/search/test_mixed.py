@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from solver import solve
-from solver.job.job import Job, PlanningProblem
+from solver.job.job import Job, Limits, PlanningProblem
 from solver.job.presets import find_model
+from solver.job.reliability import Reliability
 from solver.plan import Plan
 from tests.oracle.compare_free import compare_free, free_problem
 from topology import ClusterSpec
@@ -62,6 +63,36 @@ def test_no_layout_across_groups_is_better(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_no_spread_of_layers_on_one_group_is_better(seed: int) -> None:
     assert compare_free(free_problem(seed, 0, groups=1)) == ()
+
+
+@pytest.mark.parametrize("failures", [3.79, 300.0, 20_000.0])
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_failures_count_on_the_nodes_of_all_groups(seed: int, failures: float) -> None:
+    """Few nodes fail less often, so that with many failures other layouts win, or nothing ends."""
+    failing = Reliability(failures=failures, node_bytes_per_s=1e8)
+    assert compare_free(replace(free_problem(seed, 0, groups=2), reliability=failing)) == ()
+
+
+def test_goodput_of_a_plan_across_groups() -> None:
+    asked = mixed(H100, A100, reliability=Reliability(failures=200.0))
+    best = solve(asked, top=1).plans[0]
+    assert len(best.blocks) == 2
+    goodput = best.cost.goodput
+    assert goodput is not None
+    assert goodput.mttf_s == pytest.approx(1000 / 200 / 2 * 86_400)
+    steps = best.cost.steps or 0
+    assert best.cost.wall_clock_s == pytest.approx(seconds(best) * steps * goodput.slowdown)
+    hours = best.cost.wall_clock_s / 3600
+    assert best.cost.usd == pytest.approx(hours * 4 * (2.5 + 1.2))
+
+
+def test_a_deadline_counts_failures_across_groups() -> None:
+    asked = mixed(H100, A100, reliability=Reliability(failures=200.0))
+    best = solve(asked, top=1).plans[0]
+    wall = best.cost.wall_clock_s
+    for factor, status in ((1.001, "optimal"), (0.999, "infeasible")):
+        result = solve(replace(asked, limits=Limits(deadline_s=wall * factor)), top=1)
+        assert result.status == status
 
 
 def test_mixed_plans_win_in_some_and_nothing_fits_in_others() -> None:

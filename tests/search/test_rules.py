@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from solver import solve
 from solver.job.job import Search
 from solver.job.rules import Rule
+from solver.job.schema import SearchSpec
+from solver.job.search_field import search_of
+from solver.search.contradictions import contradiction
 from tests.search.helpers import problem
 
 
@@ -47,5 +52,32 @@ def test_contradicting_rules_are_named() -> None:
     result = solve(problem(search=rules(("zero", "=", 1), ("zero", "=", 2))))
     assert result.status == "infeasible"
     [reason] = result.reasons
-    assert reason.startswith("divisibility")
-    assert "zero = 1, zero = 2" in reason
+    assert reason.startswith("contradicting rules")
+    assert "zero = 1 (search.fix) and zero = 2 (search.fix)" in reason
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"fix": ["tp=8"], "max": ["tp=4"]}, "tp = 8 (search.fix) and tp <= 4 (search.max)"),
+        ({"fix": ["tp=8", "tp=4"]}, "tp = 8 (search.fix) and tp = 4 (search.fix)"),
+        ({"tp": [1, 2], "min": ["tp=4"]}, "search.tp [1, 2] and tp >= 4 (search.min)"),
+        ({"max_gpus": 16, "min": ["gpus=32"]}, "search.max_gpus 16 and gpus >= 32 (search.min)"),
+        ({"forbid": ["pp"], "min": ["pp=2"]}, "pp <= 1 (search.max or forbid) and pp >= 2"),
+        ({"max": ["cp=0"]}, "no cp keeps cp <= 0"),
+        (
+            {"min": ["pp=2"], "max": ["pp=3"], "forbid": ["pp=2", "pp=3"]},
+            "pp != 2 (search.forbid) and pp != 3 (search.forbid) and pp <= 3 (search.max) and pp",
+        ),
+    ],
+)
+def test_rules_that_contradict_each_other_are_named(given: dict[str, Any], said: str) -> None:
+    search = search_of(SearchSpec.model_validate(given, strict=False))
+    (reason,) = solve(problem(search=search)).reasons
+    assert reason.startswith("contradicting rules: no ")
+    assert said in reason
+
+
+def test_rules_that_leave_a_degree_do_not_contradict() -> None:
+    rules = {"min": ["tp=2"], "max": ["tp=8", "pp=4"], "forbid": ["tp=4", "pp=2"], "fix": ["cp=1"]}
+    assert contradiction(search_of(SearchSpec.model_validate(rules, strict=False))) == ""

@@ -123,8 +123,8 @@ def test_the_best_plan_is_refined_where_that_is_faster() -> None:
     [
         ({"stage_layers": (20, 20, 20)}, "3 numbers for 4 stages"),
         ({"stage_layers": (20, 20, 20, 21)}, "are 81 layers, the model has 80"),
-        ({"stage_layers": (40, 40, 0, 0)}, "at least one"),
-        ({"recomputed_layers": (21, 0, 0, 0)}, "more layers are recomputed"),
+        ({"stage_layers": (40, 40, 0, 0)}, "stage 2 has no layers; every stage needs at least one"),
+        ({"recomputed_layers": (21, 0, 0, 0)}, "21 layers are recomputed on stage 0, which has 20"),
         ({"recomputed_layers": (1, 0, 0, 0), "vpp": 5}, "multiples of vpp 5"),
         ({"recomputed_layers": (1, 0, 0, 0), "recompute": "full"}, "every layer already"),
         ({"stage_layers": (20, 20, 20, 20), "recompute": "full/none/none"}, "differs from stage"),

@@ -83,7 +83,8 @@ def test_nothing_is_assumed_where_all_is_given() -> None:
     group = build(spec)
     assert group.assumptions == ()
     assert group.gpu.usable_bytes == 79 * 2**30
-    assert (group.price_source, group.price_date) == ("spot offer", "2025-11-01")
+    assert (group.price_kind, group.price_source) == ("spot", "offer")
+    assert group.price_date == "2025-11-01"
 
 
 @pytest.mark.parametrize(

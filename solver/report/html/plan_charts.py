@@ -6,10 +6,12 @@ from itertools import accumulate
 
 from topology.units import GB, show_bytes, show_seconds
 
-from ...cost.simulate import Event, simulate
-from ...plan import Plan, Stage
+from ...cost.simulate import Event, Timeline, simulate
+from ...cost.simulate_split import simulate_split
+from ...estimate import Stage
+from ...plan import Plan
 from ..cells import gigabytes
-from ..plans import INVISIBLE
+from ..plan_lines import INVISIBLE
 from .drawing import GAP, SLIM, TICK_WIDTH, TOP, Scale, beside, box, key, plain, svg, words
 from .scatter_chart import unit_of
 
@@ -132,9 +134,7 @@ def timeline(plan: Plan, width: int) -> str:
     shown = min(plan.batch.microbatches, max(MICROBATCHES[width < SLIM], len(stages)))
     if vpp > 1:
         shown = max(shown // len(stages), 1) * len(stages)
-    forward = [s.microbatch_s * _forward(s) for s in stages]
-    backward = [s.microbatch_s - f for s, f in zip(stages, forward, strict=True)]
-    run = simulate(forward, backward, vpp, shown)
+    run = _run(plan, stages, shown)
     names = [f"stage {number}" for number in range(len(stages))]
     unit, of = unit_of([run.makespan_s])
     x = Scale([0.0, run.makespan_s / unit], beside(names), width - GAP, zero=True)
@@ -143,23 +143,39 @@ def timeline(plan: Plan, width: int) -> str:
         words(x.start - 8, TOP + n * (height + 3) + height * 0.75, name, "end", "dim")
         for n, name in enumerate(names)
     ]
-    paths: dict[str, list[str]] = {"fa": [], "fa odd": [], "fb": [], "fb odd": []}
+    kinds = ("fa", "fa odd", "fb", "fb odd", "fc", "fc odd")
+    paths: dict[str, list[str]] = {kind: [] for kind in kinds}
     for event in run.events:
         y = TOP + event.stage * (height + 3)
         left, right = x.at(event.start_s / unit), x.at(event.end_s / unit)
         wide = max(right - left - 0.6, 0.3)
         paths[_kind(event)].append(f"M{left:.1f} {y}h{wide:.1f}v{height}h-{wide:.1f}z")
-    parts += [f'<path class="{kind}" d="{"".join(d)}"/>' for kind, d in paths.items()]
+    parts += [f'<path class="{kind}" d="{"".join(d)}"/>' for kind, d in paths.items() if d]
     bottom = TOP + len(stages) * (height + 3)
     for value in x.ticks(TICK_WIDTH):
         parts.append(words(x.at(value), bottom + 16, plain(value), "middle", "dim"))
     parts.append(words((x.start + x.end) / 2, bottom + 36, of, "middle"))
-    legend, end = key([("fa", "forward"), ("fb", "backward")], bottom + 62, width)
+    passes = [("fa", "forward"), ("fb", "backward")]
+    if plan.options.schedule == "zb-h1":
+        passes.append(("fc", "weight gradients"))
+    legend, end = key(passes, bottom + 62, width)
     return svg(width, end, "pipeline timeline", *parts, legend)
 
 
+def _run(plan: Plan, stages: list[Stage], shown: int) -> Timeline:
+    """Simulate the first micro-batches under the plan's schedule."""
+    forward = [s.microbatch_s * _forward(s) for s in stages]
+    # What a stage spares is W, and up to W again as micro-batches fill the pipeline.
+    again = (min(plan.batch.microbatches, len(stages)) - 1) / (len(stages) - 1)
+    late = [s.spared_s / (1 + again) for s in stages]
+    backward = [s.microbatch_s - f - w for s, f, w in zip(stages, forward, late, strict=True)]
+    if plan.options.schedule == "zb-h1":
+        return simulate_split(forward, backward, late, shown)
+    return simulate(forward, backward, plan.layout.vpp, shown)
+
+
 def _kind(event: Event) -> str:
-    color = "fb" if event.piece.backward else "fa"
+    color = "fc" if event.piece.weight else "fb" if event.piece.backward else "fa"
     return f"{color}{' odd' * (event.piece.microbatch % 2)}"
 
 

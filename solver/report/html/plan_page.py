@@ -10,7 +10,8 @@ from functools import partial
 from topology.units import show_bandwidth, show_seconds, show_usd
 
 from ...job.job import PlanningProblem
-from ...plan import Plan, Result
+from ...plan import Plan
+from ...result import Result
 from ..blocks import Column, Plain, Sheet
 from ..cells import figures, gigabytes
 from ..drawing import to_svg
@@ -154,8 +155,9 @@ def _dots(result: Result, rejected: Sequence[Plan]) -> list[Dot]:
 
 
 def _dot(plan: Plan, kind: str, why: str) -> Dot:
-    text = f"{layout_text(plan)} on {plan.gpus} GPUs{': ' * bool(why)}{why}"
-    return Dot(plan.cost.wall_clock_s, plan.cost.usd, plan.gpus, kind, text)
+    price = f", {plan.price_kind}" if plan.price_kind else ""
+    text = f"{layout_text(plan)} on {plan.gpus} GPUs{price}{': ' * bool(why)}{why}"
+    return Dot(plan.cost.wall_clock_s, plan.cost.usd, plan.gpus, kind, text, plan.price_kind)
 
 
 def _topology(problem: PlanningProblem, result: Result) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from topology.offers import KINDS
 from topology.units import DAY, HOUR, MINUTE, show_usd
 
 from .drawing import (
@@ -26,6 +27,8 @@ HEIGHT, HEAD = 320, 40
 """Pixels of the plot, and above it."""
 LINE, MARK = 16, 5
 """Pixels of a line of text, and of half a mark."""
+SHAPES = ("●", "■", "▲")
+"""Of the kinds of price where there are several, in the order of ``KINDS``."""
 TIMES = ((DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes"), (1.0, "seconds"), (1e-3, "ms"))
 
 
@@ -41,6 +44,8 @@ class Dot:
         ``best``, ``front``, ``feasible`` or ``infeasible``.
     why
         What it is; shows on hover.
+    price
+        Kind of its price, which chooses the shape of its mark where there are several.
     """
 
     seconds: float
@@ -48,6 +53,7 @@ class Dot:
     gpus: int
     kind: str
     why: str
+    price: str = ""
 
 
 def unit_of(seconds: Sequence[float]) -> tuple[float, str]:
@@ -67,10 +73,11 @@ def scatter(dots: Sequence[Dot], of: str, width: int) -> str:
     y = Scale(cost, HEAD + HEIGHT, HEAD)
     x = Scale([d.seconds / unit for d in dots], beside(map(show, y.ticks(TICK_HEIGHT))),
               width - GAP)  # fmt: skip
+    prices = [kind for kind in KINDS if any(dot.price == kind for dot in dots)]
     order = ("infeasible", "feasible", "front", "best")
     marks = []
     for dot, value in sorted(zip(dots, cost, strict=True), key=lambda p: order.index(p[0].kind)):
-        mark = _mark(dot.kind, x.at(dot.seconds / unit), y.at(value))
+        mark = _mark(dot, prices, x.at(dot.seconds / unit), y.at(value))
         marks.append(f"<g><title>{text(dot.why)}</title>{mark}</g>")
     frame = axes(x, y, (f"{of}, {name}", "cost" if priced else "GPUs"), (plain, show))
     places = [(x.at(d.seconds / unit), y.at(v), d) for d, v in zip(dots, cost, strict=True)]
@@ -78,14 +85,23 @@ def scatter(dots: Sequence[Dot], of: str, width: int) -> str:
     known = {d.kind for d in dots}
     shown = names if "infeasible" in known else names[:2]
     legend, end = key(shown, HEAD + HEIGHT + 64, width)
+    if len(prices) > 1:
+        said = ", ".join(f"{SHAPES[n]} {kind}" for n, kind in enumerate(prices))
+        frame += words(width - GAP, HEAD - LINE, said, "end", "dim")
     return svg(width, end, "plans by time and cost", frame, *marks, *_labels(places, x, y), legend)
 
 
-def _mark(kind: str, x: float, y: float) -> str:
-    if kind == "infeasible":
+def _mark(dot: Dot, prices: Sequence[str], x: float, y: float) -> str:
+    """Draw a cross, or a circle; a square and a triangle for the second and third kind of price."""
+    if dot.kind == "infeasible":
         return cross(x, y)
-    color, size = ("fc", 8) if kind == "best" else ("fa", 5)
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" class="{color}"/>'
+    color, size = ("fc", 8) if dot.kind == "best" else ("fa", 5)
+    shape = prices.index(dot.price) if dot.price in prices else 0
+    if shape == 0:
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" class="{color}"/>'
+    corner, side = f"M{x - size:.1f} {y + size:.1f}", 2 * size
+    path = f"h{side}v-{side}h-{side}z" if shape == 1 else f"h{side}l-{size} -{side}z"
+    return f'<path class="{color}" d="{corner}{path}"/>'
 
 
 def _labels(places: Sequence[tuple[float, float, Dot]], across: Scale, up: Scale) -> list[str]:

@@ -22,7 +22,7 @@ def memory(
     model: cp_model.CpModel, instance: Instance, tables: Tables, v: Variables, on: cp_model.IntVar
 ) -> None:
     """Keep the need of the worst GPU within usable memory less the headroom."""
-    model.add(v.memory <= instance.cost.capacity_mib).only_enforce_if(on)
+    model.add(v.memory <= instance.capacity_mib).only_enforce_if(on)
 
 
 def communication(

@@ -1,0 +1,163 @@
+"""One front over several kinds of price, against the enumerator's fronts of each kind."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from solver import solve
+from solver.job.job import Objective, PlanningProblem
+from solver.job.price_kinds import under
+from solver.job.read import parse_problem
+from solver.job.reliability import Reliability
+from solver.job.settings import nested
+from solver.plan import Plan
+from solver.report.resolved import problem_data, problem_sha256
+from solver.search.ranking import USD_UNITS
+from topology import Cluster, InputError, Offer
+
+from ..oracle.compare import Truth, wall_of
+from ..oracle.models import Dice
+from ..oracle.problems import random_problem
+
+SEED = 41
+QUICK = (0, 6, 13, 14, 21, 29, 31, 39)
+"""Problems that the enumerator goes through in half a second."""
+Point = tuple[int, int, int]
+
+TEXT = """
+model: llama3-8b
+cluster:
+  gpu: h100-80gb-sxm
+  nodes: 4
+  gpus_per_node: 8
+  prices: {on-demand: 2.99, spot: {usd_per_gpu_hour: 1.60, interruptions: 300}}
+training: {seq_len: 4096, global_batch: 512seq, tokens: 1T}
+"""
+
+
+def with_kinds(number: int) -> PlanningProblem:
+    """A random problem whose nodes are offered under two or three kinds of price."""
+    drawn, dice = random_problem(SEED, number), Dice(f"kinds {number}")
+    kinds = ("on-demand", "reserved", "spot") if dice.chance(0.5) else ("on-demand", "spot")
+    offers = tuple(
+        Offer(kind, dice.pick((0.5, 1.6, 2.5, 2.99)), interruptions=dice.pick((0.0, 50.0, 5000.0)))
+        for kind in kinds
+    )
+    group = replace(drawn.cluster.group, offers=offers).under("on-demand")
+    failing = Reliability(failures=dice.pick((0.0, 3.79, 100.0))) if dice.chance(0.7) else None
+    return replace(
+        drawn,
+        cluster=Cluster(drawn.cluster.name, (group,)),
+        reliability=failing,
+        objective=Objective(minimise=dice.pick(("time", "cost")), pareto=True),
+    )
+
+
+def price_of(problem: PlanningProblem, kind: str) -> int:
+    offers = problem.cluster.group.offers
+    return round(next(o.usd_per_gpu_hour for o in offers if o.kind == kind) * USD_UNITS)
+
+
+def point_of(problem: PlanningProblem, plan: Plan) -> Point:
+    wall = wall_of(plan)
+    return wall, wall * plan.gpus_held * price_of(problem, plan.price_kind), plan.gpus
+
+
+def kept(points: set[Point]) -> set[Point]:
+    """Points that no other equals or beats in everything."""
+    return {
+        p
+        for p in points
+        if not any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in points)
+    }
+
+
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=() if n in QUICK else pytest.mark.nightly) for n in range(40)],
+)
+def test_the_front_is_that_of_every_kind_together(number: int) -> None:
+    problem = with_kinds(number)
+    every: set[Point] = set()
+    bests = []
+    for offer in problem.cluster.group.offers:
+        truth = Truth.of(under(problem, offer.kind))  # type: ignore[arg-type]
+        price = price_of(problem, offer.kind)
+        every |= {(wall, spent * price, gpus) for gpus, wall, spent in truth.front or ()}
+        if truth.best is not None:
+            cost = truth.best.wall * truth.best.held * price
+            time = problem.objective.minimise == "time"
+            bests.append((truth.best.wall, cost) if time else (cost, truth.best.wall))
+    result = solve(problem, time_limit_s=60)
+    have = {point_of(problem, plan) for plan in result.front}
+    assert have == kept(every)
+    assert len(have) == len(result.front)
+    assert result.status == ("optimal" if bests else "infeasible")
+    if bests:
+        wall, cost, _ = point_of(problem, result.plans[0])
+        best = (wall, cost) if problem.objective.minimise == "time" else (cost, wall)
+        assert best == min(bests)
+
+
+def test_interruptions_make_spot_slower_where_failures_count() -> None:
+    counted = parse_problem(TEXT + "reliability: true\nobjective: {pareto: true}\n")
+    front = solve(counted).front
+    by_kind = {k: {p.gpus: p for p in front if p.price_kind == k} for k in ("on-demand", "spot")}
+    for gpus in by_kind["on-demand"].keys() & by_kind["spot"].keys():
+        sure, cheap = by_kind["on-demand"][gpus], by_kind["spot"][gpus]
+        assert cheap.cost.wall_clock_s > sure.cost.wall_clock_s
+        assert cheap.cost.usd is not None
+        assert sure.cost.usd is not None
+        assert cheap.cost.usd < sure.cost.usd
+    assert len(by_kind["on-demand"]) == len(by_kind["spot"]) == 5
+
+
+def test_without_failures_the_cheapest_kind_is_the_front_and_a_note_says_why() -> None:
+    result = solve(parse_problem(TEXT + "objective: {pareto: true}\n"))
+    assert {p.price_kind for p in result.front} == {"spot"}
+    assert any("take equally long" in note for note in result.notes)
+
+
+def test_only_some_kinds() -> None:
+    text = TEXT + "objective: {pareto: true, price_kinds: on-demand}\n"
+    assert {p.price_kind for p in solve(parse_problem(text)).front} == {"on-demand"}
+
+
+def test_a_kind_without_a_price() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_problem(TEXT + "objective: {price_kinds: [spot, reserved]}\n")
+    (fault,) = caught.value.problems
+    assert fault.code == "SP112"
+    assert fault.field == "objective.price_kinds"
+    assert "no price of reserved nodes: the cluster has only on-demand and spot" in fault.message
+    assert "prices: {reserved: 2.50}" in fault.hint
+
+
+def test_price_and_prices_are_not_both_taken() -> None:
+    with pytest.raises(InputError, match="price and prices are both given"):
+        parse_problem(TEXT.replace("  prices:", "  price: 2\n  prices:"))
+
+
+def test_another_kind_is_refused() -> None:
+    with pytest.raises(InputError, match="not a kind of price"):
+        parse_problem(TEXT.replace("on-demand", "weekly"))
+
+
+def test_a_plan_json_gives_its_problem_back() -> None:
+    problem = parse_problem(TEXT + "reliability: true\nobjective: {price_kinds: [spot]}\n")
+    again = parse_problem(json.dumps(problem_data(problem)))
+    assert problem_sha256(again) == problem_sha256(problem)
+    assert again.cluster.group.offers == problem.cluster.group.offers
+
+
+def test_one_price_on_the_command_line_takes_the_place_of_several() -> None:
+    overrides = nested({"cluster.price": "2.5"})
+    assert parse_problem(TEXT, overrides=overrides).cluster.group.offers == ()
+    text = TEXT.replace("prices: {on-demand: 2.99,", "price: 2.99 #")
+    overrides = nested({"cluster.prices": "spot=1.6, reserved=2"})
+    group = parse_problem(text, overrides=overrides).cluster.group
+    assert [(o.kind, o.usd_per_gpu_hour) for o in group.offers] == [("reserved", 2), ("spot", 1.6)]
+    assert group.price_usd_per_gpu_hour == 2
