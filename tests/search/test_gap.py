@@ -16,7 +16,7 @@ from ..oracle.problems import random_problem
 from .test_mixed import A100, H100, mixed
 
 SEED = 78
-FREE = (5, 10, 15, 16, 18, 21, 37, 45)
+FREE = (5, 10, 15, 18)
 """Problems whose layers are spread freely and whose proof takes more than the first plan."""
 
 
