@@ -16,7 +16,8 @@ from .axes.data import FULL_SHARDING, hsdp_fits
 from .cost.shapes import Shapes, Shardings
 from .cost.stages import interleaves, stack_fits
 from .cost.tables import Choice
-from .job.job import RECOMPUTE, PlanningProblem
+from .job.job import PlanningProblem
+from .job.search import RECOMPUTE
 from .plan import Plan
 from .search.assemble import judged_plan
 from .search.decision import decide

@@ -14,7 +14,8 @@ from topology.cluster import NodeGroup
 
 from ..axes.data import FULL_SHARDING
 from ..estimate import AxisTime, Estimate, Stage, StageMemory, StepTime
-from ..job.job import Account, Job, Limits, Recompute, Search
+from ..job.job import Account, Job, Limits
+from ..job.search import Recompute, Search
 from . import textbook
 from .schedule import bubble_fraction, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings

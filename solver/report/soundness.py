@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ..job.job import CP_COMMS, OFFLOADS, RECOMPUTE
 from ..job.recipe import PRECISIONS
+from ..job.search import CP_COMMS, OFFLOADS, RECOMPUTE
 from ..plan import Plan
 
 MOST_ZERO = 3

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..cost.calibrated import Calibrated
-from ..job.job import RECOMPUTE, Job, Search
+from ..job.job import Job
 from ..job.recipe import Recipe
+from ..job.search import RECOMPUTE, Search
 from ..result import Relaxation
 from .clashes import Grounds
 from .relaxations import layout_of

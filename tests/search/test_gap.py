@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from solver import solve
-from solver.job.job import PlanningProblem, Search
+from solver.job.job import PlanningProblem
 from solver.job.read import example_path, parse_problem, read_problem
+from solver.job.search import Search
 from solver.plan import Plan
 from topology import InputError
 

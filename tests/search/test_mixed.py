@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from solver import solve
-from solver.job.job import Job, Limits, PlanningProblem, Search
+from solver.job.job import Job, Limits, PlanningProblem
 from solver.job.presets import find_model
 from solver.job.reliability import Reliability
+from solver.job.search import Search
 from solver.plan import Plan
 from tests.oracle.compare_free import compare_free, free_problem
 from topology import ClusterSpec

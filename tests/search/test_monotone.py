@@ -11,19 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.job.job import (
-    CP_COMMS,
-    MAX_DEADLINE_S,
-    MAX_USD,
-    OFFLOADS,
-    RECOMPUTE,
-    Account,
-    Limits,
-    PlanningProblem,
-    Search,
-    Variants,
-)
+from solver.job.job import MAX_DEADLINE_S, MAX_USD, Account, Limits, PlanningProblem
 from solver.job.rules import AXES, Rule
+from solver.job.search import CP_COMMS, OFFLOADS, RECOMPUTE, Search, Variants
 from tests.oracle.models import FAMILIES
 from tests.oracle.problems import random_problem
 from topology.placement import ORDERS
