@@ -9,6 +9,7 @@ nobody reads stdout. Imports wait until a command needs them.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import shutil
@@ -39,6 +40,7 @@ INFEASIBLE, NO_PLAN, UNPROVED, BROKEN_LIMIT, INEXPRESSIBLE, FAILED_POINTS = 3, 4
 EXIT = {"optimal": 0, "feasible": 0, "infeasible": INFEASIBLE, "unknown": NO_PLAN}
 EXTREMES = ("gpus", "params", "seq_len", "global_batch")
 FORMATS, YAML = ("table", "json", "jsonl", "csv", "md"), ("yaml", "json")
+YOUNG_OBJECTS = 100_000  # looking for cycles among fewer only slows the imports down
 LARGEST_SEED = 2**31 - 1  # CP-SAT's random_seed is a 32-bit integer
 
 
@@ -143,6 +145,7 @@ class Entry(click.Command):
         start: Callable[..., Any] = super().main
         if not standalone_mode:
             return start(*args, standalone_mode=False, **given)
+        gc.set_threshold(YOUNG_OBJECTS)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for × and –
@@ -526,25 +529,29 @@ class Bar:
     """Progress of a sweep on a terminal: points, rate, time left, infeasible and failed ones."""
 
     def __init__(self, out: Out) -> None:
-        self.shown = is_open(sys.stderr) and sys.stderr.isatty() and not out.quiet
-        self.started = self.told = time.monotonic()
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        shown = is_open(sys.stderr) and sys.stderr.isatty() and not out.quiet
+        counted = "{task.completed:,.0f}/{task.total:,.0f} points  {task.fields[counts]}"
+        self.bar = Progress(BarColumn(), TextColumn(counted), TextColumn("eta"),
+                            TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+                            disable=not shown)  # fmt: skip
+        self.started = time.monotonic()
+        self.bar.start()
 
     def show(self, tally: Any) -> None:
-        """Write a line over the last one, a few times a second."""
-        now, counts = time.monotonic(), tally.counts
-        if not self.shown or now - self.told < 1 / 4:
-            return
-        self.told, fresh = now, sum(counts.values())
-        rate = fresh / (now - self.started)
-        left = (tally.points - tally.done) / rate
-        parts = (f"{tally.done:,}/{tally.points:,} points", f"{rate:.1f} pt/s", f"eta {left:.0f} s",
-                 f"infeasible {counts['infeasible']}", f"failed {counts['error']}")  # fmt: skip
-        click.echo("\r\x1b[2K" + "  ".join(parts), nl=False, err=True)
+        """Show how far it is."""
+        rate = sum(tally.counts.values()) / (time.monotonic() - self.started)
+        counts = f"{rate:.1f} pt/s  infeasible {tally.counts['infeasible']}"
+        counts += f"  failed {tally.counts['error']}"
+        if not self.bar.tasks:  # what was there before tells nothing of the time that is left
+            self.bar.add_task("", total=tally.points, completed=tally.known, counts=counts)
+        self.bar.update(self.bar.task_ids[0], completed=tally.done, counts=counts)
 
     def end(self) -> None:
         """Clear the line."""
-        if self.shown:
-            click.echo("\r\x1b[2K", nl=False, err=True)
+        self.bar.stop()
 
 
 SWEEP_FLAGS = (
@@ -573,7 +580,10 @@ def sweep_command(out: Out, /, problem: str | None, **given: Any) -> None:
     Values come from --vary, or from the sweep and scenarios sections of the problem file.
     """
     from solver.job.named import seconds
+    from solver.report.files import check_targets
+    from solver.report.stored import problem_path
     from solver.studies.engines import Engine
+    from solver.studies.nonsense import refuse_nonsense
     from solver.studies.points import sweep_of
     from solver.studies.store import open_store
     from solver.studies.sweep import run_sweep
@@ -582,9 +592,12 @@ def sweep_command(out: Out, /, problem: str | None, **given: Any) -> None:
     flags = {s.field: given[s.name] for s in SETTINGS if given.get(s.name) not in (None, ())}
     for path in given["export"]:
         export_form(path)
+        check_targets({"--output": given["output"], "--export": path}, problem_path(problem))
     engine = Engine(given["engine"], given["jobs"], given["address"],
                     seconds(given["time_limit"], "--time-limit"))  # fmt: skip
     spec = None if given["resume"] else sweep_of(problem, flags, given["vary"], given["scenario"])
+    if spec is not None:
+        refuse_nonsense(spec)
     bar, store = Bar(out), open_store(given["output"], must_exist=spec is None)
     try:
         result = run_sweep(spec or store.last_sweep(), store, engine, bar.show)
@@ -629,33 +642,35 @@ REPORT_FLAGS = (
     click.Argument(["result"], metavar="PLAN.json|SWEEP.sqlite"),
     click.Option(["--html"], metavar="FILE", help="Write a self-contained page; else to stdout."),
     click.Option(["--plot"], metavar="FILE", help="Write the main figure as .png or .svg."),
+    click.Option(["--sensitivity/--no-sensitivity"], default=True, show_default=True,
+                 help="What less and more of each input does: solves about ten times."),
     click.Option(["--flips"], is_flag=True, help="Add where another plan becomes best: slower."),
-)
+)  # fmt: skip
 
 
 @main.command("report", cls=Command, params=[*REPORT_FLAGS], forms=())
 @click.pass_obj
 def report_command(
-    out: Out, /, result: str, html: str | None, plot: str | None, flips: bool
+    out: Out, /, result: str, html: str | None, plot: str | None, sensitivity: bool, flips: bool
 ) -> None:
     """Write a plan JSON or a sweep as one HTML page: no network, no script."""
     from solver.report.files import check_targets, write_whole
     from solver.studies.pages import html_of
     from solver.studies.plots import plot_of
 
-    def flip_points(problem: PlanningProblem) -> Any:
-        from solver.answers.reports import flips_report
+    def more(problem: PlanningProblem) -> Any:
+        from solver.answers.page import answer_sections
 
-        return flips_report(problem).blocks
+        return answer_sections(problem, sensitivity, flips)
 
     targets = {"--html": html, "--plot": plot}
     check_targets({flag: path for flag, path in targets.items() if path is not None}, result)
     if plot is not None:
         plot_of(result, plot)
     if html is not None:
-        write_whole(html, html_of(result, flip_points if flips else None))
+        write_whole(html, html_of(result, more))
     elif plot is None:
-        write(html_of(result, flip_points if flips else None), color=False)
+        write(html_of(result, more), color=False)
 
 
 def look_up(

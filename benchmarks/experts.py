@@ -122,8 +122,7 @@ def fastest(instance: Instance) -> float | None:
     space = build_space(instance)
     priced = Priced.of(instance, space.shapes)
     searcher = Searcher(instance, priced, SolverSettings(), Clock(60.0), Tally())
-    bounds = searcher.bounds()
-    found = searcher.best(np.flatnonzero(bounds < NEVER), bounds, NEVER)
+    found = searcher.best(np.flatnonzero(searcher.bounds < NEVER), NEVER)
     return None if found.best is None else found.best.step * TICK_S
 
 

@@ -21,10 +21,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from solver.job.job import PlanningProblem
 from tests.oracle.coarse import coarse_costs
-from tests.oracle.compare import Comparison, Mismatch, compare
+from tests.oracle.compare import Comparison, Mismatch, best_of_all, compare
 from tests.oracle.compare_free import compare_free, free_problem
-from tests.oracle.enumerator import enumerate_best
-from tests.oracle.problems import question, random_problem, with_money_limits
+from tests.oracle.enumerator import blocks
+from tests.oracle.problems import (
+    questions,
+    random_problem,
+    with_money_limits,
+    with_schedules,
+)
 
 MONEY_SHARE = 0.45
 """Share of the problems with a deadline, a budget or both."""
@@ -38,10 +43,11 @@ MIN_HIDDEN = 128
 
 def draw(seed: int, number: int) -> PlanningProblem:
     """Return one problem of the series, some with money limits around its fastest plan."""
-    problem = random_problem(seed, number)
+    problem = with_schedules(random_problem(seed, number), seed, number)
     if random.Random(f"limits {seed}/{number}").random() >= MONEY_SHARE:
         return problem
-    fast = enumerate_best(question(problem), "time")
+    asked = questions(problem)
+    fast = best_of_all(asked, "time", [blocks(one) for one in asked])
     return problem if fast is None else with_money_limits(problem, seed, number, fast)
 
 
@@ -133,6 +139,7 @@ def _tally(problem: PlanningProblem, outcome: Comparison) -> Counter[str]:
             "cp": int(best is not None and best.cp > 1),
             "ep": int(best is not None and best.ep > 1),
             "hsdp": int(best is not None and best.replicas > 1),
+            "zb-h1": int(best is not None and best.late > 0),
             "order": int(best is not None and best.order > 0),
             "recompute": int(best is not None and best.first + best.middle + best.last > 0),
         }
@@ -155,6 +162,7 @@ COLUMNS = (
     "cp",
     "ep",
     "hsdp",
+    "zb-h1",
     "order",
     "recompute",
     "mismatches",

@@ -30,6 +30,7 @@ class Facts:
     batch: Batch
     estimate: Estimate
     cost: Cost
+    schedule: str = "1f1b"
 
 
 Check = Callable[[Facts], LimitCheck | None]
@@ -74,11 +75,18 @@ def communication(f: Facts) -> LimitCheck:
 
 
 def bubble(f: Facts) -> LimitCheck:
-    """(p - 1) / (v m + p - 1)."""
-    idle = f.layout.pp - 1
-    value = idle / (f.layout.vpp * f.batch.microbatches + idle)
+    """(p - 1) / (v m + p - 1), or ZB-H1's by the model's FLOPs."""
+    idle, busy = float(f.layout.pp - 1), float(f.layout.vpp * f.batch.microbatches)
+    text = "(p - 1) / (v m + p - 1)"
+    if f.schedule == "zb-h1":
+        each = f.job.pass_flops
+        total, least = each.forward + each.inputs + each.weights, min(each.forward, each.weights)
+        # In whole parts of 10,000, as the search counts.
+        weights, least = (round(10_000 * n / total) / 10_000 for n in (each.weights, least))
+        idle = idle * (1 - weights) - (min(f.batch.microbatches, f.layout.pp) - 1) * least
+        text = "(p - 1)(F + B) - (min(m, p) - 1) W idle, over m (F + B + W) and that"
     limit = round(f.limits.max_bubble * 10_000) / 10_000
-    return _check("bubble", value, limit, "ratio", "(p - 1) / (v m + p - 1)")
+    return _check("bubble", idle / (busy + idle), limit, "ratio", text)
 
 
 def tp_within_node(f: Facts) -> LimitCheck | None:
@@ -141,11 +149,11 @@ def judge(facts: Facts) -> tuple[LimitCheck, ...]:
 def step_from_stages(facts: Facts) -> float:
     """Recompute the step from the stages' own times, in floats.
 
-    m · slowest + (sum - slowest) / v + the longest drain: an independent twin of the search's
-    integers, equal to them within one tick a rounding.
+    m · slowest + (sum - slowest) / v + the longest drain, where the sum is without what a schedule
+    spares: an independent twin of the search's integers, equal to them within one tick a rounding.
     """
-    stages = facts.estimate.stages
-    slowest = max(s.microbatch_s for s in stages)
-    fill = sum(s.count * s.microbatch_s for s in stages) - slowest
+    stages, microbatches, vpp = facts.estimate.stages, facts.batch.microbatches, facts.layout.vpp
+    fills = [(s, s.microbatch_s / vpp - s.spared_s) for s in stages]
+    pace = max(microbatches * s.microbatch_s - fill for s, fill in fills)
     drain = max(s.drain_s for s in stages)
-    return facts.batch.microbatches * slowest + fill / facts.layout.vpp + drain
+    return pace + sum(s.count * fill for s, fill in fills) + drain

@@ -47,8 +47,9 @@ class Stage(Output):
     """Stages that are alike: the first of them, and how many there are.
 
     ``recomputed_layers`` of each are recomputed in full, the others by ``recompute``;
-    ``microbatch_s`` is the time of one micro-batch, forward and backward; ``drain_s`` what is left
-    once the pipeline has drained: data-parallel traffic, optimizer.
+    ``microbatch_s`` is the time of one micro-batch, forward and backward; ``spared_s`` what of it
+    the schedule keeps out of the fill of the pipeline; ``drain_s`` what is left once the pipeline
+    has drained: data-parallel traffic, optimizer.
     """
 
     name: Literal["first", "light", "heavy", "last"]
@@ -63,6 +64,7 @@ class Stage(Output):
     recomputed_layers: int = 0
     gpu: str = ""
     microbatch_s: float
+    spared_s: float = 0.0
     drain_s: float
     memory: StageMemory
 

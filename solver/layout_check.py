@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -12,14 +13,15 @@ from topology.errors import InputError, Problem, UnsupportedError
 from topology.placement import MEGATRON_ORDER, ORDERS
 
 from .axes import context, expert, tensor
-from .axes.data import FULL_SHARDING, hsdp_fits
+from .axes.data import FULL_SHARDING, MOST_WITH_LATE_WEIGHTS, hsdp_fits
 from .cost.shapes import Shapes, Shardings
 from .cost.stages import interleaves, stack_fits
 from .cost.tables import Choice
 from .job.job import PlanningProblem
+from .job.schedules import PipelineSchedule
 from .job.search import RECOMPUTE
 from .plan import Plan
-from .search.assemble import judged_plan
+from .search.assemble import judged_plans
 from .search.decision import decide
 from .search.instance import LONGEST_STEP, Instance
 from .search.search import instance_of
@@ -50,6 +52,8 @@ class LayoutRequest(BaseModel):
         evenly and recomputes none so.
     order
         Axes, innermost first; one of ``topology.placement.ORDERS``.
+    schedule
+        Order of a pipeline's passes; None takes the problem's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -69,6 +73,7 @@ class LayoutRequest(BaseModel):
 
     stage_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     recomputed_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    schedule: PipelineSchedule | None = None
 
     def kinds(self) -> tuple[str, str, str]:
         """Return the kind of first, middle and last stages."""
@@ -84,6 +89,7 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     InputError
         Where the layout cannot exist: a degree does not divide, the GPUs do not suffice.
     """
+    problem = _scheduled(problem, request)
     open_search = problem.search.model_copy(
         update={"recompute": RECOMPUTE, "zero": None, "hsdp": True, "gpus": None}
     )
@@ -108,7 +114,13 @@ def check(problem: PlanningProblem, request: LayoutRequest) -> Plan:
     decision = decide(instance, tables, 0, 0, choice)
     if decision.step > LONGEST_STEP:
         raise InputError(too_long(problem))
-    return judged_plan(instance, tables, choice, decision, 1)
+    return judged_plans(instance, tables, [choice], [decision])[0]
+
+
+def _scheduled(problem: PlanningProblem, request: LayoutRequest) -> PlanningProblem:
+    """Return the problem with the layout's schedule, else the first that it allows."""
+    schedule = request.schedule or next(iter(problem.search.schedules), problem.search.schedule)
+    return replace(problem, search=problem.search.model_copy(update={"schedule": schedule}))
 
 
 def _textbook_axes(shapes: Shapes) -> None:
@@ -187,6 +199,7 @@ def _faults(instance: Instance, request: LayoutRequest, shapes: Shapes) -> list[
               f"global batch of {job.global_batch} sequences.",
               "Choose degrees that divide it.")  # fmt: skip
     _pipeline_faults(instance, shapes, fault)
+    _late_weights_faults(instance, request, fault)
     whole = hsdp_fits(instance.group, shapes, np.array([request.dp_replicate]))[0]
     if request.dp_replicate > 1 and not (request.zero == FULL_SHARDING and whole):
         fault("dp_replicate", f"HSDP with {request.dp_replicate} replica groups needs zero 3 and "
@@ -226,6 +239,20 @@ def _pipeline_faults(
     elif not stack_fits(model, shapes.pp, shapes.vpp)[0]:
         fault("pp", "the leading dense layers or the period of expert layers do not fall on whole "
               "stages.", "Use fewer stages or vpp 1.")  # fmt: skip
+
+
+def _late_weights_faults(
+    instance: Instance, request: LayoutRequest, fault: Callable[[str, str, str], None]
+) -> None:
+    """Say what keeps weight gradients from waiting."""
+    if not instance.search.zero_bubble:
+        return
+    if request.pp == 1 or request.vpp > 1:
+        fault("schedule", f"zb-h1 needs a pipeline of whole stages, not pp {request.pp}, "
+              f"vpp {request.vpp}.", "Use pp above 1 and vpp 1, or schedule 1f1b.")  # fmt: skip
+    if request.zero > MOST_WITH_LATE_WEIGHTS:
+        fault("zero", f"the stack of zb-h1 has no ZeRO {request.zero}.",
+              "Use zero 0 or 1, or schedule 1f1b.")  # fmt: skip
 
 
 def _some(values: tuple[int, ...], most: int = 12) -> str:

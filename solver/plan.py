@@ -133,12 +133,16 @@ class Options(Output):
         How context parallelism exchanges.
     recompute_modules
         What selective recomputation repeats; empty where the account does not say.
+    schedule
+        Order of a pipeline's passes: ``1f1b`` (interleaved where there are virtual stages), or
+        ``zb-h1``.
     """
 
     precision: str
     offload: str
     cp_comm: str
     recompute_modules: tuple[str, ...]
+    schedule: str = "1f1b"
 
 
 class Block(Output):

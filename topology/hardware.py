@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from .packaged import packaged
 from .units import GB, MIB, TB, TFLOP
 
 PRECISIONS = ("bf16", "fp16", "fp8", "fp4")
@@ -77,9 +76,7 @@ class Gpu:
 
 def load_preset(name: str) -> Any:
     """Return the content of ``presets/<name>.yaml``."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with (_PRESETS / f"{name}.yaml").open(encoding="utf-8") as stream:
-        return yaml.load(stream, Loader=loader)
+    return packaged((_PRESETS / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def _gpu(gpu_id: str, entry: Mapping[str, Any], sources: Mapping[str, str]) -> Gpu:

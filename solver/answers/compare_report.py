@@ -34,7 +34,7 @@ def _side_by_side(found: Comparison) -> tuple[Block, ...]:
     run = all(plan.cost.steps is not None for plan in plans)
     priced = all(plan.cost.usd is not None for plan in plans)
     kinds = len({plan.price_kind for plan in plans}) > 1
-    columns = plan_columns(whole_run=run, priced=priced, kinds=kinds)[1:]
+    columns = plan_columns(plans, whole_run=run, priced=priced, kinds=kinds)[1:]
     rows = tuple(
         {**plan_row(plan, ""), "rank": mark} for plan, mark in zip(plans, (1, 2), strict=True)
     )

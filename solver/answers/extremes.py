@@ -71,10 +71,10 @@ def _fewest(problem: PlanningProblem, seed: int, workers: int) -> Extreme:
     shapes = build_space(instance).shapes
     priced = Priced.of(instance, shapes)
     searcher = Searcher(instance, priced, SolverSettings(seed, workers), Clock(), Tally())
-    bounds = searcher.bounds()
-    for count in np.unique(shapes.gpus[bounds < NEVER]):
-        rows = np.flatnonzero((shapes.gpus == count) & (bounds < NEVER))
-        if searcher.best(rows, bounds, NEVER, enough=NEVER).best is not None:
+    able = np.flatnonzero(searcher.bounds < NEVER)
+    for count in np.unique(shapes.gpus[able]):
+        rows = able[shapes.gpus[able] == count]
+        if searcher.best(rows, NEVER, enough=NEVER).best is not None:
             search = problem.search.model_copy(update={"gpus": int(count)})
             result = solve(replace(problem, search=search), seed=seed, workers=workers)
             return Extreme("gpus", float(count), "GPUs", result, "fewer hold no plan")

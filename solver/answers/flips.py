@@ -122,13 +122,20 @@ def _doubled(name: str, unit: str, now: float, change: Change, step: float) -> P
     return Parameter(name, unit, float(now), change, step, tuple(down), up)
 
 
+USUAL = (1, False, "tp-cp-ep-dp-pp", "1f1b")
+"""What a layout is written without."""
+
+
 def layout_key(plan: Plan) -> str:
     """Write what makes a plan the same plan on another batch or number of GPUs: all but DP."""
     values = layout_values(plan)
-    shown = ("tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "recompute", "order")
+    shown = (
+        "tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "recompute", "order",
+        "schedule",
+    )  # fmt: skip
     hybrid = {"hsdp": plan.layout.dp_replicate > 1}
     kept = {name: values[name] for name in shown} | hybrid
-    return ",".join(f"{n}={v}" for n, v in kept.items() if v not in (1, False, "tp-cp-ep-dp-pp"))
+    return ",".join(f"{n}={v}" for n, v in kept.items() if v not in USUAL)
 
 
 def flips(problem: PlanningProblem) -> tuple[Flip, ...]:
@@ -156,14 +163,19 @@ def _both_ways(problem: PlanningProblem, one: Parameter) -> Iterator[Flip]:
 
 
 def layout_at(problem: PlanningProblem, one: Parameter, value: float) -> str:
-    """Solve the problem with another value of a figure."""
-    changed = one.change(problem, value)
-    even = changed.search.model_copy(update={"stages": "even"})
+    """Return the best layout with another value of a figure; empty where nothing fits."""
+    found = best_at(one.change(problem, value))
+    return "" if found is None else layout_key(found)
+
+
+def best_at(problem: PlanningProblem) -> Plan | None:
+    """Return the best plan of a changed problem, layers spread by rule; None where nothing fits."""
+    even = problem.search.model_copy(update={"stages": "even"})
     try:
-        result = solve(replace(changed, search=even), top=1, explain=False)
+        result = solve(replace(problem, search=even), top=1, explain=False)
     except InputError:  # such a problem cannot be, e.g. its steps are too long
-        return ""
-    return layout_key(result.plans[0]) if result.plans else ""
+        return None
+    return result.plans[0] if result.plans else None
 
 
 def _bisect(

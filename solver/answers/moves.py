@@ -9,6 +9,7 @@ from topology.errors import InputError, UnsupportedError
 
 from ..axes import tensor
 from ..job.job import PlanningProblem
+from ..job.schedules import SCHEDULES
 from ..job.search import OFFLOADS, RECOMPUTE
 from ..layout_check import LayoutRequest, check
 from ..plan import Plan
@@ -67,6 +68,9 @@ def _changes(
     for zero in range(MOST_ZERO + 1):
         if zero != best.layout.zero:
             yield f"ZeRO {zero}", problem, {**base, "zero": zero, "dp_replicate": 1}
+    for schedule in set(problem.search.schedules) - {best.options.schedule}:  # one, or none
+        whole = {} if schedule == SCHEDULES[0] else {"vpp": 1}
+        yield f"schedule {schedule}", problem, {**base, **whole, "schedule": schedule}
     if problem.search.offload == "none" and problem.account.cost_model == "calibrated":
         for offload in OFFLOADS[1:]:
             search = problem.search.model_copy(update={"offload": offload})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from ..estimate import Output
 from ..plan import Plan
 from ..result import Result
@@ -108,6 +110,36 @@ class Flip(Output):
     first: float
     before: str
     after: str
+
+
+class Effect(Output):
+    """What less and more of one figure do to the optimum.
+
+    Attributes
+    ----------
+    parameter, unit
+        What changes.
+    now, less, more
+        Its value in the problem, and the two that were looked at; None where there is no such one.
+    less_change, more_change
+        Change of time or dollars a token of the best plan there, as a share; None where nothing
+        fits.
+    """
+
+    parameter: str
+    unit: str
+    now: float
+    less: float | None
+    more: float | None
+    less_change: float | None
+    more_change: float | None
+
+    @property
+    def widest(self) -> float:
+        """The larger of the two changes, whatever its sign; a figure without a plan comes first."""
+        looked = ((self.less, self.less_change), (self.more, self.more_change))
+        found = [change for value, change in looked if value is not None]
+        return max((inf if c is None else abs(c) for c in found), default=0.0)
 
 
 class Loss(Output):

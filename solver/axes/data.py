@@ -12,12 +12,16 @@ from .base import Degrees
 
 ZERO_STAGES = (0, 1, 2, 3)
 FULL_SHARDING = 3
+MOST_WITH_LATE_WEIGHTS = 1
+"""The stack of ZB-H1 shards optimizer states at most (Megatron-LM's distributed optimizer)."""
 
 
 def stages(search: Search) -> tuple[int, ...]:
     """Return the ZeRO stages to look at, ascending."""
     listed = ZERO_STAGES if search.zero is None else tuple(sorted(search.zero))
     allowed = search.keeps("zero", np.array(listed))
+    if search.zero_bubble:
+        allowed &= np.array(listed) <= MOST_WITH_LATE_WEIGHTS
     return tuple(stage for stage, keep in zip(listed, allowed, strict=True) if keep)
 
 

@@ -23,7 +23,7 @@ MLPERF_ROUNDS = {"3.0": 2023.5, "3.1": 2023.85, "4.0": 2024.45, "4.1": 2024.85, 
 _OFF = re.compile(
     r"all overlap disabled|tp[- _]comm[- _]overlap[ =]*(off|false)|tp overlap off", re.I
 )
-_SCHEDULES: dict[str, Schedule] = {"ZB-1p": "zb-1p", "ZB-2p": "zb-2p"}
+_SCHEDULES: dict[str, Schedule] = {"ZB-H1": "zb-h1", "ZB-1p": "zb-1p", "ZB-2p": "zb-2p"}
 _ASYNC = re.compile(r"async ?tp", re.I)
 _GRAPHS: dict[str, CudaGraphs] = {
     "none": "none",

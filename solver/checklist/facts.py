@@ -38,6 +38,9 @@ class LayoutFacts:
         Of the whole model; whether any activation checkpointing is on.
     total_steps, learning_rate_scaled, checkpoint_hours, gradient_clip, warmup_steps
         Of the run; None where the caller does not know, which gives advice and no verdict.
+    save_steps, save_hours
+        Steps and hours between checkpoints that lose least; None where nothing says how often runs
+        fail.
     mem_headroom, max_communication, max_bubble
         Limits as shares of 1.
     """
@@ -63,6 +66,8 @@ class LayoutFacts:
     checkpoint_hours: float | None = None
     gradient_clip: float | None = None
     warmup_steps: int | None = None
+    save_steps: int | None = None
+    save_hours: float | None = None
     mem_headroom: float = MEM_HEADROOM
     max_communication: float = MAX_COMMUNICATION
     max_bubble: float = MAX_BUBBLE

@@ -44,6 +44,7 @@ def attention_half(core: Core) -> Work:
         linears.forward + heads + block + cast,
         linears.backward + ratio * heads + BACKWARD_ELEMENTWISE * block + cast,
         _repeated(core, linears, heads, block + cast),
+        linears.weight,
     )
 
 

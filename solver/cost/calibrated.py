@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -24,20 +25,31 @@ from .memory.offload import (
     moved_activations,
     update_seconds,
 )
-from .memory.peak import least_bytes, memory_items
+from .memory.peak import least_bytes_anywhere, least_bytes_of_each, memory_items
 from .memory.states import weights_of
 from .parameters import Held, trained
 from .profile import Profile
 from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
-from .stage_times import Laid, StageTimes, stage_times
+from .stage_times import Laid, StageTimes, least_layer_seconds, stage_times
 from .stages import FIRST, HEAVY, RECOMPUTE_CLASS, Stages, fullest_stage, split
 from .tables import Choice, Seconds, Tables, evaluate, round_up
-from .ticks import FloatArray, IntArray, capacity_mebibytes, grains, mebibytes
+from .ticks import (
+    MAX_TICKS,
+    TICK_S,
+    FloatArray,
+    IntArray,
+    capacity_mebibytes,
+    grains,
+    mebibytes,
+)
 
 ONE_NODE = 8
 """GPUs from which the slowdown of scale counts."""
+
+FLOAT_NOISE = 1e-12
+"""Relative error of a sum of floats in another order: a bound stays below by as much."""
 
 
 class Calibrated:
@@ -121,34 +133,60 @@ class Calibrated:
 
     # -- the faces of a cost model ---------------------------------------------------------------
 
-    def bounds(self, shapes: Shapes, balanced: bool = False) -> tuple[IntArray, IntArray]:
+    def floor(self, shapes: Shapes) -> IntArray:
+        """Bound the step from below by what the layers take on stages that are all alike; (N,).
+
+        The slowest stage takes at least the mean, and the fill is the sum over all stages.
+        """
+        layers, core = self._layers(shapes)
+        dense, moe = least_layer_seconds(self.job, self.machine, layers, self.kinds)
+        model = self.job.transformer
+        there = model.dense_layers * dense + (model.layers - model.dense_layers) * moe
+        split_backward = self.profile.software.schedule == "zb-h1"  # part of the fill is spared
+        fill = self.fill(shapes)
+        pace = (shapes.microbatches - 1 / fill) / shapes.pp
+        whole = there[core] * (pace + (0.0 if split_backward else 1 / fill))
+        least = self.slowdown(shapes) * whole + self.step_overhead(shapes)
+        ticks = np.minimum((1 - FLOAT_NOISE) * least / TICK_S, MAX_TICKS)
+        return np.asarray(np.floor(ticks), dtype=np.int64)
+
+    def bounds(
+        self, shapes: Shapes, capacity_mib: int | None = None, balanced: bool = False
+    ) -> tuple[IntArray, IntArray]:
         """Bound step and memory from below: no data-parallel traffic, best sharding, least kind.
 
         Every term left out is at least zero, every term kept is at its least over the choices, and
-        rounding is upwards on both sides, so the bound is admissible. ``balanced`` bounds every
-        way to spread the layers over plain stages: the slowest stage takes at least the mean, and
-        some stage holds at least the mean number of layers.
+        rounding is upwards on both sides, so the bound is admissible. The least kind is the fastest
+        that may fit in ``capacity_mib``, if given. ``balanced`` bounds every way to spread the
+        layers over plain stages: the slowest stage takes at least the mean, and some stage holds at
+        least the mean number of layers; capacity does not count there.
         """
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
-        # The kinds are in order of time: the first repeats least.
-        base = self.stage_times(shapes, stages, self.kinds[:1], both=False).base[..., 0]
+        kinds = self.kinds if capacity_mib is not None and not balanced else self.kinds[:1]
+        times = self.stage_times(shapes, stages, kinds, both=False)
+        need = self._least_need(shapes, stages, self.kinds if len(kinds) > 1 else self.kinds[-1:])
+        kind = self._fastest_kind(need, capacity_mib)[..., None]
+        base = np.take_along_axis(times.base, kind, axis=-1)[..., 0]
+        spared = times.spared(shapes)
         column = (slice(None), None)
         pace, share = pipeline_grains(
-            base, stages.count, self.fill(shapes)[column], shapes.microbatches[column]
+            base, stages.count, self.fill(shapes)[column], shapes.microbatches[column], spared
         )
         least = np.ones((len(shapes), 1), np.int64)
         spread = Shardings(3 * least, least, least.astype(bool))
         parameters = trained(self.job, shapes, stages)
         update = self._update(parameters, shapes, spread)[..., 0]
         tail = grains(np.where(stages.count > 0, update + self.step_overhead(shapes)[:, None], 0.0))
-        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds, self.offload)
-        memory = mebibytes(np.where(stages.count > 0, need, 0).max(axis=-1))
+        memory = need[..., -1].max(axis=-1)
         if balanced:
             plain = (shapes.vpp == 1)[:, None]
-            mean = (base * stages.count).sum(axis=-1, keepdims=True) / shapes.pp[:, None]
+            mean, spared = (
+                (part * stages.count).sum(axis=-1, keepdims=True) / shapes.pp[:, None]
+                for part in (base, spared)
+            )
             level, _ = pipeline_grains(
                 mean, np.ones_like(stages.count[:, :1]), self.fill(shapes)[column],
-                shapes.microbatches[column],
+                shapes.microbatches[column], spared,
             )  # fmt: skip
             overhead = grains(self.step_overhead(shapes))[:, None]
             pace, tail = np.where(plain, level - 1, pace), np.where(plain, overhead, tail)
@@ -156,10 +194,26 @@ class Calibrated:
             memory = np.where(shapes.vpp == 1, self._least_of_any_stage(shapes), memory)
         return step_ticks(pace, share, tail), memory
 
+    def _least_need(self, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]) -> IntArray:
+        """Bound the memory of each stage class under each kind, MiB, (N, 4, K); 0 for none."""
+        need = least_bytes_of_each(self.job, self.profile, shapes, stages, kinds, self.offload)
+        return mebibytes(np.where(stages.count[..., None] > 0, need, 0))
+
+    def _fastest_kind(self, need: IntArray, capacity_mib: int | None) -> IntArray:
+        """Return the first kind that may fit, (N, 4): kinds are in order of time, fastest first."""
+        if capacity_mib is None:
+            return np.zeros(need.shape[:2], np.int64)
+        fits = need <= capacity_mib
+        if not self.search.recompute_by_stage:
+            fits = np.broadcast_to(fits.all(axis=1, keepdims=True), fits.shape)
+        return np.asarray(fits.argmax(axis=-1))
+
     def _least_of_any_stage(self, shapes: Shapes) -> IntArray:
         """Bound the memory of the stage with most layers, wherever it is, MiB; shape (N,)."""
         stages = fullest_stage(self.job.transformer, shapes.pp)
-        need = least_bytes(self.job, self.profile, shapes, stages, self.kinds, self.offload)
+        need = least_bytes_anywhere(
+            self.job, self.profile, shapes, stages, self.kinds, self.offload
+        )
         alone = shapes.pp == 1
         return mebibytes(np.where(alone, need[:, FIRST], need[:, [FIRST, HEAVY]].min(axis=-1)))
 
@@ -199,6 +253,7 @@ class Calibrated:
             figures.sent(self.limits.comm_metric, (row, busiest)),
             shapes.microbatches * compute[row, busiest],
             busiest,
+            figures.spared,
         )
         filled = replace(shapes, vpp=self.fill(shapes))
         tables = round_up(filled, columns, stages, len(self.kinds), seconds)
@@ -233,16 +288,19 @@ class Calibrated:
         )
         return replace(times, exposed=exposed, total=total)
 
-    def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
-        """Itemise one complete choice."""
+    def estimates(self, tables: Tables, choices: Sequence[Choice]) -> list[Estimate]:
+        """Itemise one complete choice of each shape."""
         from .itemise import Slot, Totals, itemise  # noqa: PLC0415 - it reads this module's types
 
-        single = tables.take(np.array([row]))
-        figures = self.figures(single.shapes, single.stages, single.shardings)
-        slots = [
-            Slot(self, figures, single.stages, (0, stage), choice.recompute[group], choice.sharding)
-            for stage, group in enumerate(RECOMPUTE_CLASS)
-            if single.stages.count[0, stage] > 0
-        ]
-        step, _, sent = evaluate(single, 0, choice)
-        return itemise(slots, Totals(step, sent, int(single.compute[0])))
+        stages = tables.stages
+        figures = self.figures(tables.shapes, stages, tables.shardings)
+        found = []
+        for row, choice in enumerate(choices):
+            slots = [
+                Slot(self, figures, stages, (row, stage), choice.recompute[group], choice.sharding)
+                for stage, group in enumerate(RECOMPUTE_CLASS)
+                if stages.count[row, stage] > 0
+            ]
+            step, _, sent = evaluate(tables, row, choice)
+            found.append(itemise(slots, Totals(step, sent, int(tables.compute[row]))))
+        return found

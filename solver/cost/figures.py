@@ -39,6 +39,12 @@ class Figures:
         """Seconds of one micro-batch, (N, 4, K, Z)."""
         return np.asarray(self.times.base[..., None] + self.traffic.microbatch_exposed)
 
+    @property
+    def spared(self) -> FloatArray | float:
+        """Seconds that the schedule takes out of a stage's share of the fill, (N, 4, 1, 1) or 0."""
+        spared = self.times.spared(self.shapes)
+        return spared if isinstance(spared, float) else spared[..., None, None]
+
     def sent(self, metric: str, where: tuple[IntArray | slice, IntArray | slice]) -> FloatArray:
         """Seconds of communication a step of the chosen (shape, class) entries."""
         times, traffic = self.times, self.traffic

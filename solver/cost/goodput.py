@@ -7,6 +7,7 @@ number of GPUs the plan with the shortest step also ends first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -21,6 +22,9 @@ NODE_DAYS = 1000
 
 PARTS = 1_000_000
 """Slowdowns are held to one part in a million, rounded up."""
+
+LONGEST_INTERVAL_S = float(DAY)
+"""Between checkpoints where nothing is said to fail: runs end for other reasons too."""
 
 MOST_SLOWDOWN = 10 * PARTS
 """A run that trains less than a tenth of its time counts as one that never ends."""
@@ -59,6 +63,11 @@ def training_share(
     return np.where(np.isfinite(interval_s), share, 1.0)
 
 
+def whole_steps(interval_s: float, step_s: float) -> int:
+    """Return the optimizer steps between checkpoints that are so far apart."""
+    return max(int(interval_s / step_s), 1)
+
+
 @dataclass(frozen=True)
 class Goodput:
     """Goodput of one job on nodes of one kind.
@@ -80,6 +89,20 @@ class Goodput:
         if reliability is None:
             return None
         return Goodput(reliability, reliability.checkpoint_bytes or checkpoint_bytes(job))
+
+    @staticmethod
+    def launched(job: Job, reliability: Reliability | None) -> Goodput:
+        """Return the goodput of a job that is run, by the usual figures where none are given.
+
+        A run meets failures whether its plan counted them or not.
+        """
+        reliability = reliability or Reliability()
+        return Goodput(reliability, reliability.checkpoint_bytes or checkpoint_bytes(job))
+
+    def saving_s(self, nodes: int) -> float:
+        """Return the training time between checkpoints that a run is told: finite in any case."""
+        found = float(self.interval_s(np.array([nodes]))[0])
+        return found if isfinite(found) else LONGEST_INTERVAL_S
 
     def mttf_s(self, nodes: IntArray) -> FloatArray:
         """Return the mean time to a failure of any of the nodes; infinite where none fails."""

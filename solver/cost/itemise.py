@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..estimate import AxisTime, Estimate, Stage, StageMemory, StepTime
-from .schedule import bubble_fraction
+from .bubble import bubble_parts
 from .stages import Stages
 from .ticks import GRAIN_S, MIB, TICK_S, BoolArray, FloatArray, IntArray, grains
 from .verdict import CLASS_NAMES, oom_probability, verdict
@@ -72,15 +72,18 @@ def itemise(slots: Sequence[Slot], totals: Totals) -> Estimate:
     stages = tuple(_stage(slot) for slot in slots)
     worst = max(range(len(stages)), key=lambda i: stages[i].memory.fill)
     shapes = slots[0].figures.shapes.take(np.array([slots[0].entry[0]]))
+    model = slots[0].model
+    cut = (shapes.pp, shapes.vpp, shapes.microbatches)
+    idle, busy = bubble_parts(model.job, model.search.schedule, cut)
     return Estimate(
         stages=stages,
         time=_step_time(max(slots, key=lambda slot: slot.microbatch_s), totals, _peak(slots)),
         peak_bytes=stages[worst].memory.total_bytes,
         worst_stage=stages[worst].index,
         verdict=stages[worst].memory.verdict,
-        bubble_fraction=float(bubble_fraction(shapes.pp, shapes.vpp, shapes.microbatches)[0]),
+        bubble_fraction=float((idle / (busy + idle))[0]),
         communication_ratio=totals.sent / totals.compute,
-        communication_metric=slots[0].model.limits.comm_metric,
+        communication_metric=model.limits.comm_metric,
         host_bytes_per_node=_host(slots, stages, int(shapes.gpus[0])),
     )
 
@@ -122,6 +125,7 @@ def _stage(slot: Slot) -> Stage:
         recomputed_layers=int(slot.of(stages.recomputed)),
         gpu=model.group.gpu.id,
         microbatch_s=slot.microbatch_s,
+        spared_s=slot.pick(np.asarray(slot.figures.spared)),
         drain_s=int(grains(np.array(slot.pick(slot.figures.tail)))) * GRAIN_S,
         memory=StageMemory(
             **parts,

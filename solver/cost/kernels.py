@@ -71,11 +71,12 @@ def linear_seconds(
     precision: Precision,
     *,
     trained: bool = True,
-) -> tuple[FloatArray, FloatArray]:
-    """Forward and backward time of a linear layer, (outputs, inputs) = ``shape``.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Forward, backward and weight-gradient time of a linear layer, (outputs, inputs) = ``shape``.
 
     Backward is the product for the input's gradient and, where it is trained, the one for the
-    weight's. Misaligned widths and very large matrices lose rate in all three.
+    weight's, which also stands alone. Misaligned widths and very large matrices lose rate in all
+    three.
     """
     outputs, inputs = shape
     odd = np.minimum(misalignment(outputs) + misalignment(inputs), MOST_MISALIGNED)
@@ -85,9 +86,10 @@ def linear_seconds(
     )
     forward = matmul_seconds(machine, Matmul(tokens, outputs, inputs), precision)
     data = matmul_seconds(machine, Matmul(tokens, inputs, outputs), precision)
-    if trained:
-        data = data + matmul_seconds(machine, Matmul(outputs, inputs, tokens), precision)
-    return forward * loss, data * loss
+    if not trained:
+        return forward * loss, data * loss, np.zeros_like(data)
+    weight = matmul_seconds(machine, Matmul(outputs, inputs, tokens), precision)
+    return forward * loss, (data + weight) * loss, weight * loss
 
 
 def pass_seconds(machine: Machine, traffic_bytes: FloatArray) -> FloatArray:

@@ -43,6 +43,8 @@ class Part:
         software's switches name other modules.
     tp, cp, ep
         Communication of an axis, forward; (exposed, total) each.
+    weight
+        Part of backward that only gives the gradients of weights in matrix products.
     """
 
     forward: FloatArray
@@ -51,6 +53,13 @@ class Part:
     tp: Times
     cp: Times
     ep: Times
+    weight: FloatArray
+
+    @property
+    def least(self) -> FloatArray:
+        """The least of forward, gradients of inputs and gradients of weights."""
+        inputs = self.backward - self.weight
+        return np.minimum(np.minimum(self.forward, inputs), self.weight)
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,7 @@ def _launched(core: Core, work: Work, host: float, apart: float | FloatArray = 0
         floored(work.forward, floor) + core.stack.layer_overhead_s + apart,
         floored(work.backward, HOST_BACKWARD * floor) + 2 * (core.stack.layer_overhead_s + apart),
         work.repeated,
+        work.weight,
     )
 
 
@@ -104,7 +114,7 @@ def _moe(core: Core) -> Part:
     """Price a layer with a mixture of experts."""
     moe, profile = core.model.moe, core.machine.profile
     if moe is None:
-        return _compute(core, Work(core.zero, core.zero, core.zero))
+        return _compute(core, Work(core.zero, core.zero, core.zero, core.zero))
     work = attention_half(core) + experts(core, moe)
     local = moe.experts / core.cores.ep
     apart = profile.expert_overhead_s(core.precision) * local**core.stack.expert_power
@@ -132,6 +142,7 @@ def _part(core: Core, work: Work, *, blocks: int, ep: Times) -> Part:
         exposed_and_total(core.machine, sent, _tensor_waits(core)),
         exposed_and_total(core.machine, across, waits),
         ep,
+        work.weight,
     )
 
 
@@ -150,7 +161,7 @@ def _tensor_waits(core: Core) -> float:
 def _compute(core: Core, work: Work) -> Part:
     """Work without communication."""
     none = (core.zero, core.zero)
-    return Part(work.forward, work.backward, work.repeated, none, none, none)
+    return Part(work.forward, work.backward, work.repeated, none, none, none, work.weight)
 
 
 def _vocabulary(core: Core) -> FloatArray:
@@ -165,20 +176,21 @@ def _embedding(core: Core) -> Part:
     finetune = core.job.finetune
     trained = core.trains("embedding") and not (finetune and finetune.frozen_layers)
     backward = core.moved(core.stack.embedding_bytes * table * trained)
-    return _compute(core, Work(core.zero, backward, core.zero))
+    # Its rows are added up inside the backward pass: no product that could wait.
+    return _compute(core, Work(core.zero, backward, core.zero, core.zero))
 
 
 def _head(core: Core, layer: Part) -> Part:
     """Price the output projection and loss, and multi-token-prediction modules with theirs."""
     rows, hidden = _vocabulary(core), np.full_like(core.tp, core.model.hidden)
-    forward, backward = linear_seconds(
+    forward, backward, weight = linear_seconds(
         core.machine, core.tokens, (rows, hidden), "bf16", trained=core.trains("head")
     )
     loss = core.moved(core.stack.logit_bytes * core.tokens * rows)
     forward, backward = forward + LOSS_FORWARD * loss, backward + (1 - LOSS_FORWARD) * loss
     extra = core.model.mtp_layers
     if not extra:
-        return _compute(core, Work(forward, backward, core.zero))
+        return _compute(core, Work(forward, backward, core.zero, weight))
     joined = core.linears([(hidden, 2 * hidden)], trained=core.trains("mlp"))
     return Part(
         forward * (1 + extra) + extra * (layer.forward + joined.forward),
@@ -187,4 +199,5 @@ def _head(core: Core, layer: Part) -> Part:
         (extra * layer.tp[0], extra * layer.tp[1]),
         (extra * layer.cp[0], extra * layer.cp[1]),
         (extra * layer.ep[0], extra * layer.ep[1]),
+        weight * (1 + extra) + extra * (layer.weight + joined.weight),
     )

@@ -37,6 +37,7 @@ def dense_mlp(core: Core, ffn: float, module: str = "mlp") -> Work:
         forward,
         linears.backward + BACKWARD_ELEMENTWISE * activation + cast_back,
         repeated,
+        linears.weight,
     )
 
 
@@ -78,6 +79,7 @@ def experts(core: Core, moe: Moe) -> Work:
         + cast
         + thin.backward,
         repeated,
+        slow * (up[2] + down[2]) + weights * trained + thin.weight,
     )
     return routed + dense_mlp(core, moe.shared_ffn, "moe") if moe.shared_ffn else routed
 
@@ -85,7 +87,7 @@ def experts(core: Core, moe: Moe) -> Work:
 def _expert_adapters(core: Core, moe: Moe, rows: FloatArray) -> Work:
     """Adapters of the routed experts, over the rows of a rank."""
     finetune = core.job.finetune
-    total = Work(core.zero, core.zero, core.zero)
+    total = Work(core.zero, core.zero, core.zero, core.zero)
     for linear in adapted_mlp(core.model, finetune, moe.ffn):
         rank = np.full_like(rows, (finetune.lora_rank or 0) if finetune else 0)
         for shape in (
@@ -93,5 +95,5 @@ def _expert_adapters(core: Core, moe: Moe, rows: FloatArray) -> Work:
             (np.full_like(rows, linear.outputs), rank),
         ):
             times = linear_seconds(core.machine, rows, shape, core.precision)
-            total = total + Work(times[0], times[1], core.zero)
+            total = total + Work(times[0], times[1], core.zero, times[2])
     return total

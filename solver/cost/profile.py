@@ -10,12 +10,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from topology.errors import InputError, Problem
+from topology.packaged import packaged
 
 from ..job.recipe import Precision
+from ..job.schedules import PipelineSchedule
 from .constants import GpuRates, StackConstants
 from .memory.options import MemoryOptions, memory_options
 from .software import Software
@@ -153,6 +154,12 @@ class Profile(BaseModel):
         }[self.software.fp8_scaling]
 
 
+def scheduled(profile: Profile, schedule: PipelineSchedule) -> Profile:
+    """Return the profile of a pipeline that runs in this order."""
+    software = profile.software.model_copy(update={"schedule": schedule})
+    return profile.model_copy(update={"software": software})
+
+
 FRAMEWORK_STACK = {"megatron": "megatron-core", "fsdp": "torchtitan"}
 """The stack whose profile a framework takes by default."""
 
@@ -160,7 +167,7 @@ FRAMEWORK_STACK = {"megatron": "megatron-core", "fsdp": "torchtitan"}
 @cache
 def _read(name: str) -> dict[str, Any]:
     text = resources.files(__package__).joinpath("profiles", name).read_text("utf-8")
-    data: dict[str, Any] = yaml.safe_load(text)
+    data: dict[str, Any] = packaged(text)
     return data
 
 

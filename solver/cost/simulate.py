@@ -7,17 +7,22 @@ what it needs has arrived. Plain 1F1B and its interleaved form, Narayanan et al.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Forward or backward of one micro-batch on one virtual stage."""
+    """Forward or backward of one micro-batch on one virtual stage.
+
+    Where backward is split, ``weight`` marks the gradients of the weights, and the backward without
+    it has the gradient of the input alone (`solver.cost.simulate_split`).
+    """
 
     backward: bool
     chunk: int
     microbatch: int
+    weight: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +47,13 @@ class Timeline:
         return sum(e.end_s - e.start_s for e in self.events if e.stage == stage)
 
     def in_flight(self, stage: int) -> int:
-        """Most chunk activations that a stage holds at once: forward done, backward not."""
+        """Most chunk activations that a stage holds at once: forward done, all of backward not."""
         held = most = 0
+        split = any(event.piece.weight for event in self.events)
         for event in self.events:
-            if event.stage == stage:
-                held += -1 if event.piece.backward else 1
+            piece = event.piece
+            if event.stage == stage and (not piece.backward or piece.weight == split):
+                held += -1 if piece.backward else 1
                 most = max(most, held)
         return most
 
@@ -101,23 +108,44 @@ def simulate(
     pp = len(forward_s)
     if vpp > 1 and microbatches % pp:
         raise ValueError(f"{microbatches} micro-batches are not a multiple of {pp} stages")
-    queues = [order(stage, pp, vpp, microbatches) for stage in range(pp)]
+    seconds = {False: forward_s, True: backward_s}
+    return run(
+        [order(stage, pp, vpp, microbatches) for stage in range(pp)],
+        lambda stage, piece: seconds[piece.backward][stage] / vpp,
+        lambda stage, piece: _needs(stage, piece, pp, vpp),
+    )
+
+
+def run(
+    queues: Sequence[Sequence[Piece]],
+    seconds: Callable[[int, Piece], float],
+    needs: Callable[[int, Piece], tuple[int, Piece] | None],
+) -> Timeline:
+    """Run every stage's pieces in their order: each as soon as its stage and its need allow.
+
+    Parameters
+    ----------
+    queues
+        Pieces of each stage, in order.
+    seconds, needs
+        What a piece takes on a stage, and the piece (with its stage) that must have ended before.
+    """
     done: dict[tuple[int, Piece], float] = {}
-    free, next_piece = [0.0] * pp, [0] * pp
+    free, next_piece = [0.0] * len(queues), [0] * len(queues)
     events: list[Event] = []
     waiting = True
     while waiting:
         waiting = False
-        for stage in range(pp):
-            while next_piece[stage] < len(queues[stage]):
-                piece = queues[stage][next_piece[stage]]
-                needed = _needs(stage, piece, pp, vpp)
+        for stage, queue in enumerate(queues):
+            while next_piece[stage] < len(queue):
+                piece = queue[next_piece[stage]]
+                needed = needs(stage, piece)
                 if needed is not None and needed not in done:
                     break
                 start = max(free[stage], done[needed] if needed is not None else 0.0)
-                seconds = (backward_s if piece.backward else forward_s)[stage] / vpp
-                free[stage] = done[stage, piece] = start + seconds
-                events.append(Event(stage, piece, start, start + seconds))
+                end = start + seconds(stage, piece)
+                free[stage] = done[stage, piece] = end
+                events.append(Event(stage, piece, start, end))
                 next_piece[stage] += 1
                 waiting = True
     events.sort(key=lambda e: (e.start_s, e.stage))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-Schedule = Literal["1f1b", "zb-1p", "zb-2p"]
+Schedule = Literal["1f1b", "zb-h1", "zb-1p", "zb-2p"]
 CudaGraphs = Literal["none", "partial", "full"]
 CpComm = Literal["ring", "all_to_all"]
 Scaling = Literal["tensor", "row", "block"]
@@ -44,8 +44,8 @@ class Software(BaseModel):
     cp_comm
         Context parallelism passes keys and values round a ring, or exchanges heads for sequence.
     schedule
-        Order of a pipeline's passes: 1F1B (interleaved with virtual stages), or a zero-bubble one
-        with the memory of 1F1B or twice that.
+        Order of a pipeline's passes: 1F1B (interleaved with virtual stages), ZB-H1, or what a
+        zero-bubble stack finds with the memory of 1F1B or twice that.
     offloaded_optimizer
         Optimizer states live on the host and are updated there.
     """

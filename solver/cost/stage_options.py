@@ -186,7 +186,7 @@ class _Rounded:
         entry = (slice(None), None, None, None)
         pace, share = pipeline_grains(
             np.broadcast_to(microbatch, full), np.ones(full, np.int64),
-            model.fill(shapes)[entry], shapes.microbatches[entry],
+            model.fill(shapes)[entry], shapes.microbatches[entry], figures.spared,
         )  # fmt: skip
         whole = (slice(None), slice(None))
         sent = figures.sent(model.limits.comm_metric, whole)

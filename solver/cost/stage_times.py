@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,9 +12,10 @@ from ..job.job import Job
 from ..job.search import Recompute
 from .communication import neighbour_seconds
 from .frozen import layers_with_backward
-from .layer import LayerTimes
+from .layer import LayerTimes, Part
 from .machine import Machine
 from .parameters import trained
+from .schedule import spared_seconds
 from .shapes import Shapes
 from .stages import Stages
 from .ticks import FloatArray, IntArray
@@ -40,6 +41,9 @@ class StageTimes:
         Compute that recomputation adds to backward.
     exposed, total
         Communication by axis, forward and backward and recomputation.
+    weight, least
+        Part of backward that only gives gradients of weights, and the least of forward, gradients
+        of inputs and these, layer by layer; (N, 4), 0 where the schedule does not part them.
     """
 
     forward: FloatArray
@@ -47,6 +51,16 @@ class StageTimes:
     recompute: FloatArray
     exposed: dict[str, FloatArray]
     total: dict[str, FloatArray]
+    weight: FloatArray | float = 0.0
+    least: FloatArray | float = 0.0
+
+    def spared(self, shapes: Shapes) -> FloatArray | float:
+        """Return what the schedule takes out of each stage's share of the fill, (N, 4) or 0."""
+        if isinstance(self.weight, float):
+            return 0.0
+        column = (slice(None), None)
+        return spared_seconds(shapes.pp[column], shapes.microbatches[column], self.weight,
+                              np.asarray(self.least))  # fmt: skip
 
     @property
     def base(self) -> FloatArray:
@@ -112,9 +126,7 @@ def stage_times(
     backward = laid.summed(after, "backward")
     recompute = _recomputation(laid, after, forward if after is weights else None, kinds)
     repeats = np.array([float(kind == "full") for kind in kinds])
-    axes = AXES if profile.software.sequence_parallel else REDUCED
-    if profile.software.cp_comm == "all_to_all":
-        axes = {**axes, "cp": context.BACKWARD_HEADS}
+    axes = _axes(machine)
     sides: list[dict[str, FloatArray]] = []
     for which in (0, 1) if both else (0,):
         side = {}
@@ -138,7 +150,37 @@ def stage_times(
     accumulate = profile.stack.accumulate_bytes / machine.hbm_bytes_per_s
     if np.any(accumulate > 0):
         micro = micro + accumulate * trained(job, laid.shapes, laid.stages).every
-    return StageTimes(passes * forward, backward + micro, recompute, sides[0], sides[-1])
+    times = StageTimes(passes * forward, backward + micro, recompute, sides[0], sides[-1])
+    if profile.software.schedule != "zb-h1":
+        return times
+    return replace(times, weight=laid.summed(after, "weight"), least=laid.summed(after, "least"))
+
+
+def least_layer_seconds(
+    job: Job, machine: Machine, layers: LayerTimes, kinds: tuple[Recompute, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Bound what a dense and a mixture layer add to a micro-batch on any stage, seconds (cores,).
+
+    Forward only where some layers may be frozen.
+    """
+    if job.finetune is not None:
+        return layers.dense.forward, layers.moe.forward
+    again = float(kinds[0] == "full")
+    axes = _axes(machine)
+
+    def seconds(part: Part) -> FloatArray:
+        compute = (1 + again) * part.forward + part.backward
+        sent = (getattr(part, axis)[0] * (1 + ratio + again) for axis, ratio in axes.items())
+        return np.asarray(compute + sum(sent))
+
+    return seconds(layers.dense), seconds(layers.moe)
+
+
+def _axes(machine: Machine) -> dict[str, float]:
+    """Return the backward volume over forward of each axis with traffic in every layer."""
+    software = machine.profile.software
+    axes = AXES if software.sequence_parallel else REDUCED
+    return {**axes, "cp": context.BACKWARD_HEADS} if software.cp_comm == "all_to_all" else axes
 
 
 def _with_backward(job: Job, laid: Laid) -> Weights:

@@ -22,6 +22,7 @@ def step_seconds(
     stage = (times.base[..., None] + traffic.microbatch_exposed)[..., 0, 0]
     tail = np.where(used, model.tail(shapes, traffic, update)[..., 0, 0], 0.0)
     fill = model.fill(shapes)[:, None]
-    pace = np.where(used, (shapes.microbatches[:, None] - 1 / fill) * stage, 0.0)
-    share = np.where(used, stages.count * stage / fill, 0.0)
+    spared = times.spared(shapes)
+    pace = np.where(used, (shapes.microbatches[:, None] - 1 / fill) * stage + spared, 0.0)
+    share = np.where(used, stages.count * (stage / fill - spared), 0.0)
     return np.asarray(pace.max(axis=-1) + share.sum(axis=-1) + tail.max(axis=-1))

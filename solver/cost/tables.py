@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -84,6 +85,8 @@ class Seconds:
         Seconds a step on the busiest stage; (N, K, Z) and (N,).
     busiest
         Class of that stage; (N,).
+    spared
+        Seconds that the schedule takes out of a stage's share of the fill.
     """
 
     stage: FloatArray
@@ -92,6 +95,7 @@ class Seconds:
     communication: FloatArray
     compute: FloatArray
     busiest: IntArray
+    spared: FloatArray | float = 0.0
 
 
 def round_up(
@@ -103,7 +107,7 @@ def round_up(
     column = (slice(None), None, None, None)
     pace, share = pipeline_grains(
         np.broadcast_to(seconds.stage, full), count, shapes.vpp[column],
-        shapes.microbatches[column],
+        shapes.microbatches[column], seconds.spared,
     )  # fmt: skip
     tail = np.where(count > 0, np.broadcast_to(seconds.tail, full), 0.0)
     need = np.where(count > 0, np.broadcast_to(seconds.need, full), 0.0)
@@ -151,11 +155,17 @@ class CostModel(Protocol):
     def on(self, group: NodeGroup) -> CostModel:
         """Return the same account on another node group."""
 
-    def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
-        """Return admissible lower bounds of step ticks and of memory in MiB, shape (N,)."""
+    def floor(self, shapes: Shapes) -> IntArray:
+        """Return a bound of step ticks that is cheaper and no higher than ``bounds``, (N,)."""
+
+    def bounds(self, shapes: Shapes, capacity_mib: int | None = None) -> tuple[IntArray, IntArray]:
+        """Return lower bounds of step ticks and of memory in MiB, (N,).
+
+        Of steps that may fit in ``capacity_mib``, if given; every term is admissible.
+        """
 
     def tables(self, shapes: Shapes, columns: Shardings | None = None) -> Tables:
         """Return the coefficients of every choice, or of the given shardings only."""
 
-    def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
-        """Itemise one complete choice."""
+    def estimates(self, tables: Tables, choices: Sequence[Choice]) -> list[Estimate]:
+        """Itemise one complete choice of each shape."""

@@ -6,6 +6,7 @@ of data parallelism hides behind compute, and the communication ratio counts all
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -17,7 +18,8 @@ from ..estimate import AxisTime, Estimate, Stage, StageMemory, StepTime
 from ..job.job import Account, Job, Limits
 from ..job.search import Recompute, Search
 from . import textbook
-from .schedule import bubble_fraction, pipeline_grains, step_ticks
+from .bubble import bubble_fraction
+from .schedule import pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
 from .stages import CLASSES, RECOMPUTE_CLASS, Stages, split
@@ -146,8 +148,15 @@ class Textbook:
 
     # -- the faces of a cost model ----------------------------------------------------------------
 
-    def bounds(self, shapes: Shapes) -> tuple[IntArray, IntArray]:
-        """Bound step and memory from below: no recomputation charged, everything sharded."""
+    def floor(self, shapes: Shapes) -> IntArray:
+        """Bound the step by nothing: the full bound is as cheap."""
+        return np.zeros(len(shapes), np.int64)
+
+    def bounds(self, shapes: Shapes, capacity_mib: int | None = None) -> tuple[IntArray, IntArray]:
+        """Bound step and memory from below: no recomputation charged, everything sharded.
+
+        Recomputation is left out whether it is needed for ``capacity_mib`` or not.
+        """
         stages = split(self.job.transformer, shapes.pp, shapes.vpp)
         column = (slice(None), None)
         pace, share = pipeline_grains(
@@ -181,9 +190,12 @@ class Textbook:
         )  # fmt: skip
         return round_up(shapes, columns, stages, len(self.kinds), seconds)
 
-    def estimate(self, tables: Tables, row: int, choice: Choice) -> Estimate:
-        """Itemise one complete choice."""
-        one = tables.take(np.array([row]))
+    def estimates(self, tables: Tables, choices: Sequence[Choice]) -> list[Estimate]:
+        """Itemise one complete choice of each shape."""
+        rows = (tables.take(np.array([row])) for row in range(len(choices)))
+        return [self._estimate(one, choice) for one, choice in zip(rows, choices, strict=True)]
+
+    def _estimate(self, one: Tables, choice: Choice) -> Estimate:
         used = [c for c in range(CLASSES) if one.stages.count[0, c] > 0]
         stages = tuple(self._stage(one, choice, c) for c in used)
         worst = max(range(len(stages)), key=lambda i: stages[i].memory.total_bytes)

@@ -31,11 +31,14 @@ class Work:
         Without recomputation.
     repeated
         What selective recomputation adds to backward.
+    weight
+        Part of backward that only gives the gradients of weights in matrix products.
     """
 
     forward: FloatArray
     backward: FloatArray
     repeated: FloatArray
+    weight: FloatArray
 
     def __add__(self, other: Work) -> Work:
         """Do both, one after the other."""
@@ -43,11 +46,17 @@ class Work:
             self.forward + other.forward,
             self.backward + other.backward,
             self.repeated + other.repeated,
+            self.weight + other.weight,
         )
 
     def times(self, factor: float | FloatArray) -> Work:
         """Do it ``factor`` times."""
-        return Work(self.forward * factor, self.backward * factor, self.repeated * factor)
+        return Work(
+            self.forward * factor,
+            self.backward * factor,
+            self.repeated * factor,
+            self.weight * factor,
+        )
 
 
 class Core:
@@ -85,19 +94,20 @@ class Core:
 
         A quantised base is restored for each product.
         """
-        forward, backward = self.zero, self.zero
+        forward, backward, weight = self.zero, self.zero, self.zero
         for width in widths:
-            ahead, back = linear_seconds(
+            ahead, back, late = linear_seconds(
                 self.machine, self.tokens, width, self.precision, trained=trained
             )
             size = width[0] * width[1]
             if trained:
-                back = back + self.moved(self.job.recipe.grad_bytes * size)
+                added = self.moved(self.job.recipe.grad_bytes * size)
+                back, late = back + added, late + added
             else:
                 restored = self.moved(self.restored_bytes * size)
                 ahead, back = ahead + restored, back + restored
-            forward, backward = forward + ahead, backward + back
-        return Work(forward, backward, self.zero)
+            forward, backward, weight = forward + ahead, backward + back, weight + late
+        return Work(forward, backward, self.zero, weight)
 
     def trains(self, part: FrozenPart) -> bool:
         """Whether the weights of a part are trained."""

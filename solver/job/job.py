@@ -15,7 +15,7 @@ from .frozen import Frozen
 from .recipe import Recipe
 from .reliability import Reliability
 from .search import Search
-from .step_flops import training_flops
+from .step_flops import PassFlops, pass_flops, training_flops
 from .transformer import MAX_TOKENS, Transformer
 
 if TYPE_CHECKING:
@@ -105,6 +105,11 @@ class Job(Frozen):
         return training_flops(self.transformer, seen, self.finetune) * self.step_tokens
 
     @property
+    def pass_flops(self) -> PassFlops:
+        """FLOPs per token of the three passes of a step, all of the model trained."""
+        return pass_flops(self.transformer, self.document_tokens)
+
+    @property
     def document_tokens(self) -> float:
         """Tokens that attention runs over: the sequence, or a packed document."""
         span = self.attention_span
@@ -129,7 +134,7 @@ class Limits(Frozen):
     mem_headroom
         Fraction of usable memory that stays free.
     max_bubble
-        Largest pipeline bubble, (p-1)/(v m + p-1).
+        Largest pipeline bubble, (p-1)/(v m + p-1) under 1F1B.
     max_comm
         Largest ratio of communication to compute.
     comm_metric

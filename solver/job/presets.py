@@ -8,9 +8,8 @@ import importlib.resources
 from collections.abc import Mapping
 from types import MappingProxyType
 
-import yaml
-
 from topology.errors import InputError, Problem
+from topology.packaged import packaged
 
 from .transformer import Transformer
 
@@ -26,7 +25,7 @@ def _load() -> tuple[Mapping[str, Transformer], Mapping[str, str]]:
     for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if not file.name.endswith(".yaml"):
             continue
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+        data = packaged(file.read_text(encoding="utf-8"))
         aliases = data.pop("aliases")
         model = Transformer(**data)
         found[model.name] = model

@@ -28,6 +28,7 @@ from .objective_field import ObjectiveSpec, objective_section
 from .recipe import OPTIMIZERS, PRECISIONS, Optimizer, Precision
 from .reliability_field import ReliabilitySpec, or_switched, switched
 from .rules import Rule, parse_rules
+from .schedules import SCHEDULES
 from .search import CP_COMMS, OFFLOADS, RECOMPUTE
 from .transformer import MAX_TOKENS
 from .written import (
@@ -169,6 +170,7 @@ class SearchSpec(Frozen):
     recompute_modules: Annotated[
         tuple[tuple[str, ...], ...], BeforeValidator(module_sets), MODULES
     ] = ()
+    schedule: Annotated[tuple[str, ...], BeforeValidator(several(*SCHEDULES)), SEVERAL] = ()
     stages: Annotated[str, BeforeValidator(choice("even", "refine", "free"))] = "refine"
     fix: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("fix")), RULES] = ()
     forbid: Annotated[tuple[Rule, ...], BeforeValidator(parse_rules("forbid")), RULES] = ()

@@ -11,6 +11,7 @@ from ..degrees import BoolArray, IntArray
 from .frozen import Frozen
 from .recipe import Precision
 from .rules import Rule
+from .schedules import SCHEDULES, PipelineSchedule
 
 MAX_GPUS = 1_000_000
 
@@ -35,6 +36,7 @@ class Variants(Frozen):
     offload: tuple[Offload, ...] = ()
     cp_comm: tuple[CpComm, ...] = ()
     recompute_modules: tuple[tuple[str, ...], ...] = ()
+    schedule: tuple[PipelineSchedule, ...] = ()
 
 
 class Search(Frozen):
@@ -70,8 +72,10 @@ class Search(Frozen):
         (all-to-all).
     recompute_modules
         What selective recomputation repeats; None takes the software stack's.
+    schedule
+        Order of a pipeline's passes (``solver.job.schedules``).
     variants
-        Alternatives of precision and of the three fields above; each is searched.
+        Alternatives of precision and of the four fields above; each is searched.
     """
 
     tp: tuple[int, ...] | None = None
@@ -93,7 +97,25 @@ class Search(Frozen):
     offload: Offload = "none"
     cp_comm: CpComm = "ring"
     recompute_modules: tuple[str, ...] | None = None
+    schedule: PipelineSchedule = "1f1b"
     variants: Variants = Variants()
+
+    @property
+    def zero_bubble(self) -> bool:
+        """Whether weight gradients wait: every plan then has a pipeline of whole stages."""
+        return self.schedule == "zb-h1"
+
+    @property
+    def schedules(self) -> tuple[PipelineSchedule, ...]:
+        """Schedules to look at: those listed, else those that a rule fixes, less what rules forbid.
+
+        A rule counts them by their place in ``SCHEDULES``.
+        """
+        fixed = [r.value for r in self.rules if r.axis == "schedule" and r.relation == "="]
+        named = tuple(SCHEDULES[place] for place in fixed) or (self.schedule,)
+        listed = self.variants.schedule or named
+        kept = self.keeps("schedule", np.array([SCHEDULES.index(name) for name in listed]))
+        return tuple(name for name, keep in zip(listed, kept, strict=True) if keep)
 
     def allows(self, axis: str, degrees: IntArray) -> BoolArray:
         """Mark the degrees of an axis that its list and its rules allow."""

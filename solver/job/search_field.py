@@ -8,7 +8,7 @@ from .rules import RULE_FIELDS
 from .schema import SearchSpec
 from .search import Search
 
-ALTERNATIVES = ("precision", "offload", "cp_comm", "recompute_modules")
+ALTERNATIVES = ("precision", "offload", "cp_comm", "recompute_modules", "schedule")
 """Fields with one value for all plans, or several to choose among."""
 
 
@@ -35,5 +35,5 @@ def search_data(search: Search) -> dict[str, Any]:
     for field, relation in RULE_FIELDS.items():
         rules = [rule for rule in search.rules if rule.relation == relation]
         if rules:
-            data[field] = [f"{rule.axis}={rule.value}" for rule in rules]
+            data[field] = [f"{rule.axis}={rule.written}" for rule in rules]
     return data

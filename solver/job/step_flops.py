@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .counting import (
@@ -28,16 +29,40 @@ def training_flops(model: Transformer, seq_len: float, finetune: Finetune | None
     forward = forward_flops(model, seq_len, "causal", None)
     if finetune is None:
         return TRAINING_TO_FORWARD * forward
+    matrices, cores = _matrices_and_cores(model, seq_len)
     passed = 1 - min(finetune.frozen_layers, model.layers) / model.layers
     head = FLOP_PER_MULTIPLY_ADD * model.hidden * model.vocab * (1 + model.mtp_layers)
-    cores = (model.layers - model.window_layers) * attention_core_flops(model, mean_span(seq_len))
-    cores += model.window_layers * attention_core_flops(model, mean_span(seq_len, model.window))
-    matrices = forward - head - cores
-    backward = passed * (matrices + 2 * cores) + head
+    backward = passed * (matrices - head + 2 * cores) + head
     trained = FLOP_PER_MULTIPLY_ADD * _active(model, finetune)
     # An adapter also runs forward, and hands on the gradient of its input.
     weights = trained * (TRAINING_TO_FORWARD if finetune.adapts else 1)
     return forward * (2 if finetune.reference_model else 1) + backward + weights
+
+
+def _matrices_and_cores(model: Transformer, seq_len: float) -> tuple[float, float]:
+    """FLOPs of forward per token in products with weights, and in the cores of attention."""
+    cores = (model.layers - model.window_layers) * attention_core_flops(model, mean_span(seq_len))
+    cores += model.window_layers * attention_core_flops(model, mean_span(seq_len, model.window))
+    return forward_flops(model, seq_len, "causal", None) - cores, cores
+
+
+@dataclass(frozen=True, slots=True)
+class PassFlops:
+    """FLOPs per token of forward, gradients of inputs, and gradients of weights."""
+
+    forward: float
+    inputs: float
+    weights: float
+
+
+def pass_flops(model: Transformer, seq_len: float) -> PassFlops:
+    """Part the training FLOPs of a whole model, all of it trained, by pass.
+
+    A product takes as much in each; the core of attention has no weights, and its backward takes
+    twice its forward, all of it for the gradients of its inputs.
+    """
+    matrices, cores = _matrices_and_cores(model, seq_len)
+    return PassFlops(matrices + cores, matrices + 2 * cores, matrices)
 
 
 def _active(model: Transformer, finetune: Finetune) -> float:

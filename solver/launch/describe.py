@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from topology.errors import Problem
 
-from ..cost.goodput import Goodput, checkpoint_bytes
+from ..cost.goodput import Goodput
 from ..cost.stages import layers_by_rule
 from ..job.job import PlanningProblem
-from ..job.reliability import Reliability
 from ..job.schema import GRAD_BYTES
 from ..layout_check import LayoutRequest
 from ..plan import Plan
@@ -58,6 +56,7 @@ def describe(problem: PlanningProblem, plan: Plan) -> Launch:
         "grad_dtype": names[job.recipe.grad_bytes],
         "cp_comm": plan.options.cp_comm,
         "offload": plan.options.offload,
+        "schedule": plan.options.schedule,
         "overlap_data": profile.dp_overlap > 0,
         "overlap_tensor": profile.stack.tp_overlap and layout.sp,
         "deduplicated": profile.deduplicated,
@@ -100,11 +99,8 @@ def run_of(problem: PlanningProblem, plan: Plan) -> Run:
     whether its plan counted them or not.
     """
     group, nodes = problem.cluster.group, np.array([plan.nodes])
-    reliability = problem.reliability or Reliability()
-    size = reliability.checkpoint_bytes or checkpoint_bytes(problem.job)
-    goodput = Goodput(reliability, size)
+    goodput = Goodput.launched(problem.job, problem.reliability)
     counted = 1.0 if plan.cost.goodput is not None else float(goodput.share(nodes)[0])
-    interval = float(goodput.interval_s(nodes)[0])
     return Run(
         nodes=plan.nodes,
         gpus_per_node=min(group.gpus_per_node, plan.gpus),
@@ -113,7 +109,7 @@ def run_of(problem: PlanningProblem, plan: Plan) -> Run:
         step_s=plan.estimate.time.step_s,
         wall_clock_s=None if plan.cost.steps is None else plan.cost.wall_clock_s / counted,
         write_s=float(goodput.write_s(nodes)[0]),
-        interval_s=interval if isfinite(interval) else None,
+        interval_s=goodput.saving_s(plan.nodes),
     )
 
 
@@ -125,6 +121,7 @@ def request_of(launch: Launch, problem: PlanningProblem) -> LayoutRequest:
         **{name: getattr(launch, name) for name in shared},
         recompute=launch.recompute,
         order=launch.order,
+        schedule=launch.schedule,
         stage_layers=None if launch.layers == rule else launch.layers,
         recomputed_layers=launch.recomputed_layers,
     )

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from topology.placement import MEGATRON_ORDER
 
 from ..job.recipe import Optimizer, Precision
+from ..job.schedules import PipelineSchedule
 from ..job.search import CpComm, Offload, Recompute
 
 Degree = Annotated[int, Field(ge=1)]
@@ -49,7 +50,7 @@ class Launch(BaseModel):
         Recipe of the matrix products, and what shares a scale in ``fp8``.
     optimizer, grad_dtype
         Optimizer with its states, and what gradients are accumulated in.
-    cp_comm, offload
+    cp_comm, offload, schedule
         As in ``solver.plan.Options``.
     overlap_data, overlap_tensor
         Data-parallel and tensor-parallel traffic runs under compute.
@@ -86,6 +87,7 @@ class Launch(BaseModel):
     grad_dtype: GradDtype = "fp32"
     cp_comm: CpComm = "ring"
     offload: Offload = "none"
+    schedule: PipelineSchedule = "1f1b"
     overlap_data: bool = False
     overlap_tensor: bool = False
     deduplicated: bool = False
@@ -105,6 +107,8 @@ class Launch(BaseModel):
             plain |= {"ep": 1, "etp": 1}
         if plain.get("ep", 1) == 1:
             plain["deduplicated"] = False
+        if plain.get("pp", 1) == 1:
+            plain["schedule"] = "1f1b"
         if plain.get("recompute") != "selective":
             plain["recompute_modules"] = ()
         if plain.get("precision") != "fp8":
@@ -153,7 +157,7 @@ class Run(BaseModel):
         Predicted time of a step, and of the run where it has a length, checkpoints and failures
         in it.
     write_s, interval_s
-        Time to write a checkpoint, and the training time between two; None where nothing fails.
+        Time to write a checkpoint, and the training time between two.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -165,4 +169,4 @@ class Run(BaseModel):
     step_s: float
     wall_clock_s: float | None
     write_s: float
-    interval_s: float | None
+    interval_s: float

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from topology.errors import InputError, Problem
+from topology.units import show_seconds
 
+from ..cost.goodput import whole_steps
 from .description import Run
 from .targets.base import Wanted
 
@@ -14,8 +16,6 @@ DAY_S = 86_400
 MARGIN = 0.20
 """Added to a prediction: start, data and evaluation, and twice the error of a step, which
 docs/accuracy.md gives by profile."""
-LONGEST_INTERVAL_S = float(DAY_S)
-"""Between checkpoints where nothing is said to fail: jobs end for other reasons too."""
 SPARE_S = 300
 """Left at the end of a job that another one continues, beside its last step and checkpoint: start
 of the container, of the processes and of the data."""
@@ -54,8 +54,8 @@ def times(run: Run, wanted: Wanted) -> Times:
     InputError
         SP113 where neither the plan nor the user says how long the run is.
     """
-    every = wanted.save_every_s or run.interval_s or LONGEST_INTERVAL_S
-    steps = max(int(every / run.step_s), 1)
+    every = wanted.save_every_s or run.interval_s
+    steps = whole_steps(every, run.step_s)
     margin = MARGIN if wanted.margin is None else wanted.margin
     if wanted.time_s is not None:
         whole = wanted.time_s
@@ -72,6 +72,17 @@ def times(run: Run, wanted: Wanted) -> Times:
     limit = ceil(min(whole, longest))
     leave = limit - SPARE_S - 2 * run.step_s - run.write_s
     return Times(limit, jobs, steps, steps * run.step_s, max(int(leave), 1))
+
+
+def late(limits: Times) -> tuple[str, ...]:
+    """Warn of a chain of jobs that each end before their first checkpoint."""
+    if limits.jobs == 1 or limits.save_every_s < limits.leave_s:
+        return ()
+    return (
+        f"jobs of {show_seconds(limits.limit_s)} end before their first checkpoint, after "
+        f"{show_seconds(limits.save_every_s)}: only what a job saves as it ends is kept; give a "
+        "shorter --save-every",
+    )
 
 
 def clock(seconds: int) -> str:

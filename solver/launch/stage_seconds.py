@@ -6,7 +6,7 @@ A plan says how long a micro-batch takes on a stage; the cost model says how tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -53,38 +53,54 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class StageSeconds:
-    """Forward and backward of a micro-batch on a stage, and what is left once all are through."""
+    """Forward and backward of a micro-batch on a stage, and what is left once all are through.
+
+    Where weight gradients wait (ZB-H1), ``weight`` has them and ``backward`` what is without them;
+    ``least_s`` is the least of the three passes, layer by layer.
+    """
 
     forward: Pass
     backward: Pass
     drain_s: float
+    weight: Pass | None = None
+    least_s: float = 0.0
 
 
 def stage_seconds(problem: PlanningProblem, plan: Plan) -> tuple[StageSeconds, ...]:
-    """Return the seconds of each stage; forward and backward sum to the plan's."""
+    """Return the seconds of each stage; its passes sum to the plan's."""
     stages = [_stage_at(plan, index) for index in range(plan.layout.pp)]
     passes = [_by_flops(stage) for stage in stages]
     if problem.account.cost_model == "calibrated" and len(problem.cluster.groups) == 1:
         passes = _by_model(problem, plan, stages)
-    found = []
-    for stage, (forward, backward) in zip(stages, passes, strict=True):
-        factor = stage.microbatch_s / (forward.total_s + backward.total_s)
-        found.append(StageSeconds(forward.scaled(factor), backward.scaled(factor), stage.drain_s))
-    return tuple(found)
+    return tuple(_scaled(p, stage) for p, stage in zip(passes, stages, strict=True))
+
+
+def _scaled(parts: StageSeconds, stage: Stage) -> StageSeconds:
+    """Let the passes take what the plan says, waits of data parallelism in it."""
+    late = parts.weight.total_s if parts.weight is not None else 0.0
+    factor = stage.microbatch_s / (parts.forward.total_s + parts.backward.total_s + late)
+    return StageSeconds(
+        parts.forward.scaled(factor),
+        parts.backward.scaled(factor),
+        stage.drain_s,
+        parts.weight.scaled(factor) if parts.weight is not None else None,
+        parts.least_s * factor,
+    )
 
 
 def _stage_at(plan: Plan, index: int) -> Stage:
     return next(s for s in plan.estimate.stages if s.index <= index < s.index + s.count)
 
 
-def _by_flops(stage: Stage) -> tuple[Pass, Pass]:
+def _by_flops(stage: Stage) -> StageSeconds:
     share = FORWARD_SHARE[stage.recompute]
-    return Pass(share * stage.microbatch_s), Pass((1 - share) * stage.microbatch_s)
+    return StageSeconds(Pass(share * stage.microbatch_s), Pass((1 - share) * stage.microbatch_s), 0)
 
 
-def _by_model(problem: PlanningProblem, plan: Plan, stages: list[Stage]) -> list[tuple[Pass, Pass]]:
-    search = problem.search.model_copy(update={"recompute": RECOMPUTE})
-    model = instance_of(problem, search=search).cost
+def _by_model(problem: PlanningProblem, plan: Plan, stages: list[Stage]) -> list[StageSeconds]:
+    update = {"recompute": RECOMPUTE, "schedule": plan.options.schedule}
+    problem = replace(problem, search=problem.search.model_copy(update=update))
+    model = instance_of(problem).cost
     if not isinstance(model, Calibrated):  # the account was asked for above
         raise TypeError(type(model).__name__)
     shape = _shape(plan)
@@ -127,8 +143,8 @@ def _rows(
     ), column  # fmt: skip
 
 
-def _passes(times: StageTimes, entry: tuple[int, int], kind: int) -> tuple[Pass, Pass]:
-    """Part what the model says of one stage into forward and backward."""
+def _passes(times: StageTimes, entry: tuple[int, int], kind: int) -> StageSeconds:
+    """Part what the model says of one stage into its passes."""
     place = (*entry, kind)
     repeats = float(RECOMPUTE[kind] == "full")
     forward, backward = {}, {}
@@ -138,4 +154,8 @@ def _passes(times: StageTimes, entry: tuple[int, int], kind: int) -> tuple[Pass,
         share = 1 / (1 + AXES[axis] + repeats) if axis in AXES else 1 / 2
         forward[axis], backward[axis] = share * wait, (1 - share) * wait
     compute = float(times.backward[entry]) + float(times.recompute[place])
-    return Pass(float(times.forward[entry]), forward), Pass(compute, backward)
+    ahead = Pass(float(times.forward[entry]), forward)
+    if isinstance(times.weight, float):
+        return StageSeconds(ahead, Pass(compute, backward), 0.0)
+    late, least = (float(np.asarray(part)[entry]) for part in (times.weight, times.least))
+    return StageSeconds(ahead, Pass(compute - late, backward), 0.0, Pass(late), least)

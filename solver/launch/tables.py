@@ -7,12 +7,12 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
+from topology.packaged import packaged
 
 
 @cache
 def table(name: str) -> Mapping[str, Any]:
     """Return the data file of a framework."""
     text = resources.files(__package__).joinpath("data", f"{name}.yaml").read_text("utf-8")
-    data: dict[str, Any] = yaml.safe_load(text)
+    data: dict[str, Any] = packaged(text)
     return data

@@ -9,9 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from topology.errors import InputError, Problem
 
+from ..cost.schedule import spared_seconds
 from ..cost.simulate import Event, Piece, Timeline, simulate
+from ..cost.simulate_split import simulate_split
 from ..job.job import PlanningProblem
 from ..plan import Plan
 from .stage_seconds import Pass, StageSeconds, stage_seconds
@@ -38,9 +42,9 @@ class Step:
     vpp, microbatches
         Virtual stages and micro-batches that were simulated.
     closed_form_s
-        (m - 1/v) · slowest + sum / v, and the longest drain. No less than the simulation for
-        stages as transformers have them (docs/launch.md has the range); where some stages hardly
-        forward and others hardly backward, it can be.
+        (m - 1/v) · slowest + sum / v, less what a schedule spares of the fill, and the longest
+        drain. No less than the simulation for stages as transformers have them (docs/launch.md has
+        the range); where some stages hardly forward and others hardly backward, it can be.
     """
 
     timeline: Timeline
@@ -82,7 +86,8 @@ def simulate_plan(problem: PlanningProblem, plan: Plan, microbatches: int | None
         message = f"{count} is no multiple of pp {layout.pp}, as interleaving needs."
         hint = f"Use {-(-count // layout.pp) * layout.pp}."
         raise InputError(Problem("--microbatches", 0, 0, "", "SP108", message, hint))
-    pieces = 2 * count * layout.vpp * layout.pp
+    each = 2 if plan.options.schedule == "1f1b" else 3
+    pieces = each * count * layout.vpp * layout.pp
     if pieces > MOST_PIECES:
         message = f"{count} micro-batches are {pieces:,} passes, more than {MOST_PIECES:,}."
         hint = f"Use --microbatches {4 * layout.pp}."
@@ -94,12 +99,29 @@ def simulate_stages(stages: tuple[StageSeconds, ...], vpp: int, microbatches: in
     """Simulate a step of given stages."""
     forward = [stage.forward.total_s for stage in stages]
     backward = [stage.backward.total_s for stage in stages]
-    timeline = simulate(forward, backward, vpp, microbatches)
-    each = [f + b for f, b in zip(forward, backward, strict=True)]
-    # solver.cost.schedule.pipeline_grains, before rounding.
-    closed = (microbatches - 1 / vpp) * max(each) + sum(each) / vpp
+    late = [stage.weight.total_s for stage in stages if stage.weight is not None]
+    if late:
+        timeline = simulate_split(forward, backward, late, microbatches)
+    else:
+        timeline = simulate(forward, backward, vpp, microbatches)
     drain = max(stage.drain_s for stage in stages)
-    return Step(timeline, stages, vpp, microbatches, closed + drain)
+    return Step(
+        timeline, stages, vpp, microbatches, _closed_form(stages, vpp, microbatches) + drain
+    )
+
+
+def _closed_form(stages: Sequence[StageSeconds], vpp: int, microbatches: int) -> float:
+    """Return what ``solver.cost.schedule.pipeline_grains`` says, before rounding."""
+    pp, count = np.array(len(stages)), np.array(microbatches)
+    late = [stage.weight.total_s if stage.weight is not None else 0.0 for stage in stages]
+    passes = [(stage.forward.total_s + stage.backward.total_s) for stage in stages]
+    each = np.array([first + last for first, last in zip(passes, late, strict=True)])
+    spared = 0.0 * each
+    if any(late):
+        least = np.array([stage.least_s for stage in stages])
+        spared = spared_seconds(pp, count, np.array(late), least)
+    fill = each / vpp - spared
+    return float((microbatches * each - fill).max() + fill.sum())
 
 
 def trace(step: Step) -> dict[str, Any]:
@@ -133,6 +155,8 @@ def _meta(stage: int, lane: int, name: str, args: dict[str, Any]) -> dict[str, A
 
 def _pass_of(step: Step, event: Event) -> Pass:
     stage = step.stages[event.stage]
+    if event.piece.weight and stage.weight is not None:
+        return stage.weight
     return (stage.backward if event.piece.backward else stage.forward).scaled(1 / step.vpp)
 
 
@@ -140,8 +164,8 @@ def _passes(step: Step) -> Iterator[dict[str, Any]]:
     """Draw each pass: its compute, then what it waits for."""
     for event in step.timeline.events:
         piece, parts = event.piece, _pass_of(step, event)
-        name = f"{'B' if piece.backward else 'F'}{piece.microbatch}"
-        kind = "backward" if piece.backward else "forward"
+        letter, kind = _kind(piece)
+        name = f"{letter}{piece.microbatch}"
         args = {"microbatch": piece.microbatch, "chunk": piece.chunk}
         ends = [event.start_s + parts.compute_s]
         yield _slice(event.stage, COMPUTE, (name, kind), (event.start_s, ends[0]), args)
@@ -150,6 +174,13 @@ def _passes(step: Step) -> Iterator[dict[str, Any]]:
                 ends.append(min(ends[-1] + seconds, event.end_s))
                 span = (ends[-2], ends[-1])
                 yield _slice(event.stage, TRAFFIC, (axis.upper(), "communication"), span, args)
+
+
+def _kind(piece: Piece) -> tuple[str, str]:
+    """Return the letter and the name of a pass."""
+    if piece.weight:
+        return "W", "weight gradients"
+    return ("B", "backward") if piece.backward else ("F", "forward")
 
 
 def _slice(
@@ -164,11 +195,12 @@ def _slice(
 
 
 def _counters(step: Step) -> Iterator[dict[str, Any]]:
-    """Count the chunks that a stage holds, from the start of forward to the end of backward."""
+    """Count the chunks that a stage holds, from the start of forward to the end of all backward."""
+    split = any(event.piece.weight for event in step.timeline.events)
     for stage in range(len(step.stages)):
         mine = [event for event in step.timeline.events if event.stage == stage]
         changes = [(e.start_s, 1) for e in mine if not e.piece.backward]
-        changes += [(e.end_s, -1) for e in mine if e.piece.backward]
+        changes += [(e.end_s, -1) for e in mine if e.piece.backward and e.piece.weight == split]
         held = 0
         for when, change in sorted(changes):
             held += change
@@ -207,6 +239,8 @@ def _handed(
 ) -> Iterator[tuple[Event, Event]]:
     for event in order:
         piece = event.piece
+        if piece.weight:  # nothing waits for it
+            continue
         place = piece.chunk * pp + event.stage + (-1 if piece.backward else 1)
         if pp > 1 and 0 <= place < pp * vpp:
             chunk, stage = divmod(place, pp)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from topology.units import HOUR
+
 from ..checklist import LayoutFacts, review
+from ..cost.bubble import microbatches_for_bubble
+from ..cost.goodput import Goodput, whole_steps
 from ..cost.textbook import micro_batches_for_bubble
 from ..estimate import Stage
 from ..job.job import PlanningProblem
@@ -35,7 +39,7 @@ def check_report(problem: PlanningProblem, plan: Plan) -> Report:
     names = ", ".join(limit.id for limit in faults)
     verdict = f"BROKEN: {names}" if faults else "every limit is kept"
     run, priced = plan.cost.steps is not None, plan.cost.usd is not None
-    columns = plan_columns(whole_run=run, priced=priced)[2:]
+    columns = plan_columns([plan], whole_run=run, priced=priced)[2:]
     return Report(
         blocks=(
             Facts((*problem_lines(problem), ("Layout", layout_text(plan)), ("Verdict", verdict))),
@@ -66,6 +70,11 @@ def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:
     need = None
     if limits.max_bubble > 0:
         need = micro_batches_for_bubble(layout.pp, limits.max_bubble, layout.vpp)
+        if plan.options.schedule == "zb-h1":
+            need = microbatches_for_bubble(problem.job, layout.pp, limits.max_bubble)
+    step = estimate.time.step_s
+    saved = Goodput.launched(problem.job, problem.reliability).saving_s(plan.nodes)
+    steps = whole_steps(saved, step)
     return LayoutFacts(
         memory_bytes=estimate.peak_bytes,
         capacity_bytes=estimate.stages[0].memory.usable_bytes,
@@ -84,6 +93,8 @@ def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:
         recompute=plan.recompute != "none",
         micro_batches_for_limit=need,
         total_steps=plan.cost.steps,
+        save_steps=steps,
+        save_hours=steps * step / HOUR,
         mem_headroom=limits.mem_headroom,
         max_communication=limits.max_comm,
         max_bubble=limits.max_bubble,

@@ -10,12 +10,13 @@ from topology.errors import InputError, Problem
 from topology.faults import did_you_mean
 from topology.placement import MEGATRON_ORDER, ORDERS
 
+from ..job.schedules import SCHEDULES
 from ..job.search import MAX_GPUS, RECOMPUTE
 from ..plan import Plan
 
 DEGREES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "dp_replicate", "zero", "micro_batch")
 PER_STAGE = ("stage_layers", "recomputed_layers")
-KEYS = (*DEGREES, "recompute", "order", *PER_STAGE)
+KEYS = (*DEGREES, "recompute", "order", "schedule", *PER_STAGE)
 _SHORT = {"mbs": "micro_batch", "hsdp": "dp_replicate", "replicate": "dp_replicate"}
 _EXAMPLE = "Write e.g. tp=8,pp=4,dp=2,zero=1,micro_batch=1,recompute=full."
 _LONGEST = 1000
@@ -34,7 +35,8 @@ def parse_layout(text: str, where: str = "--layout") -> dict[str, Any]:
 
     Returns
     -------
-    Known keys with whole numbers, ``recompute`` with its kind and ``order`` with its axes.
+    Known keys with whole numbers, ``recompute`` with its kind, ``order`` with its axes, and
+    ``schedule`` with its name.
 
     Raises
     ------
@@ -63,7 +65,7 @@ def parse_layout(text: str, where: str = "--layout") -> dict[str, Any]:
 def _value(key: str, text: str) -> Any:
     if key in PER_STAGE:
         return tuple(int(count) for count in text.split("/"))
-    return text if key in ("recompute", "order") else int(text)
+    return text if key in ("recompute", "order", "schedule") else int(text)
 
 
 def _fault(key: str, value: str, values: Mapping[str, Any]) -> tuple[str, str, str] | None:
@@ -73,9 +75,10 @@ def _fault(key: str, value: str, values: Mapping[str, Any]) -> tuple[str, str, s
         return "SP101", "unknown key.", hint.strip()
     if key in values:
         return "SP114", "is given twice.", "Keep one."
-    if key == "order":
-        message = f"'{value[:40]}' unknown. Choose {' or '.join(ORDERS)}."
-        return None if value in ORDERS else ("SP112", message, did_you_mean(value, ORDERS))
+    names = {"order": ORDERS, "schedule": SCHEDULES}.get(key)
+    if names is not None:
+        message = f"'{value[:40]}' unknown. Choose {' or '.join(names)}."
+        return None if value in names else ("SP112", message, did_you_mean(value, names))
     if key in PER_STAGE:
         hint = f"Write one number a stage, e.g. {key}=19/21/21/19."
         right = re.fullmatch(r"[0-9]{1,5}(/[0-9]{1,5})*", value)
@@ -107,15 +110,15 @@ def layout_values(plan: Plan) -> dict[str, Any]:
     values |= {"micro_batch": plan.batch.micro_batch, "recompute": plan.recompute}
     stages = {"stage_layers": layout.stage_layers, "recomputed_layers": plan.recomputed_layers}
     given = {key: counts for key, counts in stages.items() if counts is not None}
-    return {**values, "order": layout.order, **given}
+    return {**values, "order": layout.order, "schedule": plan.options.schedule, **given}
 
 
 def layout_text(plan: Plan) -> str:
-    """Write a plan's layout so that ``--layout`` reads it; 1 and the usual order are left out."""
+    """Write a plan's layout so that ``--layout`` reads it; what is usual is left out."""
     keep = {"zero", "recompute", "micro_batch", "dp"}
     values = layout_values(plan)
     return ",".join(
         f"{k}={'/'.join(map(str, v)) if k in PER_STAGE else v}"
         for k, v in values.items()
-        if k in keep or v not in (1, MEGATRON_ORDER)
+        if k in keep or v not in (1, MEGATRON_ORDER, SCHEDULES[0])
     )

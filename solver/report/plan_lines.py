@@ -13,7 +13,7 @@ from .machine import LEVEL_NAMES
 _SPELLED = 3
 """Ranks of a group that are written out."""
 
-_INVISIBLE = 1e-5
+INVISIBLE = 1e-5
 """Parts of a step below this share are roundings of the search's integers."""
 
 
@@ -92,7 +92,7 @@ def _ranks(axis: PlacedAxis) -> str:
 def step_line(plan: Plan) -> str:
     """Write the step as the sum of its parts, hidden communication beside it."""
     time = plan.estimate.time
-    visible = time.step_s * _INVISIBLE
+    visible = time.step_s * INVISIBLE
     parts = [
         ("compute", time.compute_s),
         ("recomputation", time.recompute_s),

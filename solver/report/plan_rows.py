@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topology.units import DAY
 
+from ..job.schedules import SCHEDULES
 from ..plan import Plan
 from .blocks import Column
 from .cells import count, dash_one, figures, gigabytes, percent, percent1, usd
@@ -43,6 +45,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "usable_bytes": worst.usable_bytes,
         "verdict": estimate.verdict,
         "oom_probability": worst.oom_probability,
+        "schedule": plan.options.schedule,
         "bubble_fraction": estimate.bubble_fraction,
         "communication_ratio": estimate.communication_ratio,
         "step_s": estimate.time.step_s,
@@ -58,6 +61,12 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "price_kind": plan.price_kind,
         "goodput": None if cost.goodput is None else cost.goodput.share,
     }
+
+
+def of_one_step(record: Mapping[str, Any]) -> bool:
+    """Whether the run of a record is one step, as where its problem names no tokens."""
+    trained = record["wall_clock_s"] * (record.get("goodput") or 1.0)
+    return bool(trained < 1.5 * record["step_s"])
 
 
 SPELLED = 4
@@ -96,8 +105,15 @@ def plan_row(plan: Plan, mark: str) -> dict[str, Any]:
     }
 
 
-def plan_columns(*, whole_run: bool, priced: bool, kinds: bool = False) -> tuple[Column, ...]:
-    """Return the columns; days and cost where there are tokens and a price, and its kind."""
+def plan_columns(
+    plans: Sequence[Plan], *, whole_run: bool, priced: bool, kinds: bool = False
+) -> tuple[Column, ...]:
+    """Return the columns; days and cost where there are tokens and a price, and its kind.
+
+    The schedule is named where one of the plans has another one than 1F1B.
+    """
+    late = any(plan.options.schedule != SCHEDULES[0] for plan in plans)
+    schedule = [Column("schedule", "schedule", align="left")] if late else []
     columns = [
         Column("mark", "", align="left"),
         Column("rank", "#", count),
@@ -105,6 +121,7 @@ def plan_columns(*, whole_run: bool, priced: bool, kinds: bool = False) -> tuple
         Column("tp", "TP", dash_one, usual="–"),
         Column("pp", "PP", dash_one, usual="–"),
         Column("vpp", "VPP", dash_one, usual="–"),
+        *schedule,
         Column("cp", "CP", dash_one, usual="–"),
         Column("ep_cell", "EP", usual="–"),
         Column("shard_cell", "DP×shard"),

@@ -122,7 +122,8 @@ def _plan_sheet(
         styles.append("bold green" if first else "bold" if simple else "" if near else "dim")
     run = any(plan.cost.steps is not None for plan in plans)
     priced = any(plan.cost.usd is not None for plan in plans)
-    columns = plan_columns(whole_run=run, priced=priced, kinds=len(asked_kinds(problem)) > 1)
+    kinds = len(asked_kinds(problem)) > 1
+    columns = plan_columns(plans, whole_run=run, priced=priced, kinds=kinds)
     return Sheet(columns, tuple(rows), title, tuple(styles))
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from ..job.recipe import PRECISIONS
+from ..job.schedules import SCHEDULES
 from ..job.search import CP_COMMS, OFFLOADS, RECOMPUTE
 from ..plan import Plan
 
@@ -45,6 +46,10 @@ def _options(plan: Plan) -> Iterator[str]:
         yield "options.offload"
     if options.cp_comm not in CP_COMMS:
         yield "options.cp_comm"
+    if options.schedule not in SCHEDULES or (
+        options.schedule != SCHEDULES[0] and (plan.layout.pp == 1 or plan.layout.vpp > 1)
+    ):
+        yield "options.schedule"
     if plan.cost.steps is not None and plan.cost.steps < 1:
         yield "cost.steps"
 
@@ -55,6 +60,8 @@ def _stages(plan: Plan) -> Iterator[str]:
         yield "estimate.stages"
     if estimate.worst_stage not in {stage.index for stage in estimate.stages}:
         yield "estimate.worst_stage"
+    if any(not 0 <= stage.spared_s <= stage.microbatch_s for stage in estimate.stages):
+        yield "estimate.stages.spared_s"
     if not math.isfinite(estimate.time.step_s) or estimate.time.step_s <= 0:
         yield "estimate.time.step_s"
     layers = plan.layout.stage_layers

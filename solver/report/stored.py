@@ -28,6 +28,7 @@ from .soundness import faults
 
 LOCAL_PROBLEM = "shardplan.yaml"
 _PREFIX = "shardplan."
+_AGAIN = "Solve again, or give --layout."
 EMBEDDED = '<script type="application/json" id="shardplan">'
 """What stands before the JSON in a page of ``report``."""
 
@@ -134,15 +135,23 @@ def read_result(path: str) -> Result:
     Raises
     ------
     InputError
-        SP117 or SP100 for another or damaged file.
+        SP113 where there is none; SP117 or SP100 for another or a damaged JSON.
     """
-    data = _plan_data(_text(path), path)
+    text = _text(path)
+    if not is_plan(text):
+        hint = "Name a plan JSON that solve -o wrote, or the -o file of a sweep."
+        raise InputError(Problem(path, 0, 0, "", "SP113", "holds no plan.", hint))
+    data = _plan_data(text, path)
     known = {key: value for key, value in data.items() if key in Result.model_fields}
     try:
-        return Result.model_validate_json(json.dumps(known))
+        result = Result.model_validate_json(json.dumps(known))
     except ValueError:
         hint = "Solve again."
         raise InputError(Problem(path, 0, 0, "", "SP100", "is damaged.", hint)) from None
+    for name in ("plans", "front"):
+        for number, plan in enumerate(getattr(result, name)):
+            _refuse_unsound(plan, path, f"{name}[{number}]")
+    return result
 
 
 def is_plan(text: str) -> bool:
@@ -176,16 +185,20 @@ def _plan_of(data: Mapping[str, Any], path: str, rank: int) -> Plan:
         message = f"holds {len(entries)} plans, no plan {rank}."
         hint = "Choose another --rank, or solve again."
         raise InputError(Problem(path, 0, 0, "plans", "SP113", message, hint))
-    field, hint = f"plans[{rank - 1}]", "Solve again, or give --layout."
+    field = f"plans[{rank - 1}]"
     try:
         plan = Plan.model_validate_json(json.dumps(entries[rank - 1]))
     except ValueError:
-        raise InputError(Problem(path, 0, 0, field, "SP100", "is damaged.", hint)) from None
+        raise InputError(Problem(path, 0, 0, field, "SP100", "is damaged.", _AGAIN)) from None
+    _refuse_unsound(plan, path, field)
+    return plan
+
+
+def _refuse_unsound(plan: Plan, path: str, field: str) -> None:
     wrong = list(dict.fromkeys(faults(plan)))
     if wrong:
         message = f"is damaged: {', '.join(wrong)} cannot be."
-        raise InputError(Problem(path, 0, 0, field, "SP100", message, hint))
-    return plan
+        raise InputError(Problem(path, 0, 0, field, "SP100", message, _AGAIN))
 
 
 def _with_assumptions(problem: PlanningProblem, taken: Any) -> PlanningProblem:

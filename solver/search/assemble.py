@@ -14,6 +14,7 @@ from ..checks import Facts, judge, step_from_stages
 from ..cost.goodput import PARTS, Goodput
 from ..cost.tables import Choice, Tables
 from ..cost.ticks import MIB, TICK_S
+from ..estimate import Estimate
 from ..job.job import Job
 from ..plan import Batch, Cost, GoodputShare, Layout, Options, Plan
 from .decision import Decision, column_of
@@ -30,39 +31,55 @@ class DisagreementError(RuntimeError):
     """The search and the second opinion differ: a fault of this program."""
 
 
-def plan_of(instance: Instance, priced: Priced, decision: Decision, rank: int) -> Plan:
-    """Build a plan of the search and check it again without the solver.
+def plans_of(instance: Instance, priced: Priced, decisions: Sequence[Decision]) -> list[Plan]:
+    """Build plans of the search, in their order, and check them again without the solver.
 
     Raises
     ------
     DisagreementError
         Where step, memory or a limit differ from what the search used.
     """
-    tables = instance.cost.tables(priced.shapes.take(np.array([decision.row])))
-    column = column_of(tables, 0, decision.zero, decision.replicas)
-    plan = judged_plan(instance, tables, Choice(column, decision.recompute), decision, rank)
-    broken = [c.id for c in plan.limits if not c.ok and instance.holds(c.id)]
-    if broken:
-        raise DisagreementError(f"the checks find {', '.join(broken)} broken in {decision}")
-    return plan
+    if not decisions:
+        return []
+    tables = instance.cost.tables(priced.shapes.take(np.array([d.row for d in decisions])))
+    columns = (column_of(tables, i, d.zero, d.replicas) for i, d in enumerate(decisions))
+    choices = [Choice(c, d.recompute) for c, d in zip(columns, decisions, strict=True)]
+    plans = judged_plans(instance, tables, choices, decisions)
+    for plan, decision in zip(plans, decisions, strict=True):
+        broken = [c.id for c in plan.limits if not c.ok and instance.holds(c.id)]
+        if broken:
+            raise DisagreementError(f"the checks find {', '.join(broken)} broken in {decision}")
+    return plans
 
 
-def judged_plan(
-    instance: Instance, tables: Tables, choice: Choice, decision: Decision, rank: int
-) -> Plan:
-    """Build the plan of the single shape in ``tables``, every limit judged, kept or broken.
+def judged_plans(
+    instance: Instance, tables: Tables, choices: Sequence[Choice], decisions: Sequence[Decision]
+) -> list[Plan]:
+    """Build a plan of each shape in ``tables``, every limit judged, kept or broken.
 
     Raises
     ------
     DisagreementError
         Where step or memory differ from the decision's.
     """
-    estimate = instance.cost.estimate(tables, 0, choice)
-    degrees = tables.shapes.row(0)
+    estimates = instance.cost.estimates(tables, choices)
+    both = zip(tables.shapes, estimates, decisions, strict=True)
+    return [
+        _judged(instance, degrees, estimate, decision, rank)
+        for rank, (degrees, estimate, decision) in enumerate(both, 1)
+    ]
+
+
+def _judged(
+    instance: Instance, degrees: dict[str, int], estimate: Estimate, decision: Decision, rank: int
+) -> Plan:
     layout = layout_of(degrees, decision.zero, decision.replicas)
     batch = batch_of(instance.job, degrees)
     cost = cost_of(instance, estimate.time.step_s, [(degrees["held"], instance.group)])
-    facts = Facts(instance.job, instance.group, instance.limits, layout, batch, estimate, cost)
+    facts = Facts(
+        instance.job, instance.group, instance.limits, layout, batch, estimate, cost,
+        instance.search.schedule,
+    )  # fmt: skip
     checks = judge(facts)
     second_opinion(decision.step, decision.memory, facts)
     kinds = [instance.cost.kinds[k] for k in decision.recompute]
@@ -93,6 +110,7 @@ def options_of(instance: Instance) -> Options:
         offload=search.offload,
         cp_comm=search.cp_comm,
         recompute_modules=profile.software.recompute_modules if profile else (),
+        schedule=search.schedule,
     )
 
 

@@ -6,6 +6,7 @@ import heapq
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -16,10 +17,13 @@ from .cpsat.factory import SolverSettings
 from .cpsat.run import ChunkAnswer, break_ties, solve_chunk
 from .decision import Decision, decide
 from .instance import LONGEST_STEP, Instance
-from .pricing import BATCH, NEVER, Priced, refined_bounds
+from .pricing import BATCH, BLOCK, NEVER, Priced, legal_values, refined_bounds
 
 CHUNK = 4
 """Shapes in one model: enough that CP-SAT chooses among them, few enough for milliseconds."""
+
+FIRST_BLOCK = 2_048
+"""Shapes bounded in the first call of a search; blocks double."""
 
 LARGEST_BATCH = 512
 """Most shapes priced in one call; batches double, as bounds that miss once miss again."""
@@ -98,31 +102,69 @@ class Clock:
         return self.stop() or (left is not None and left <= 0)
 
 
-class _Queue:
-    """Shapes in the order to open: cheap bounds outside, refined bounds inside."""
+class _Line:
+    """Shapes waiting in the order of their bounds."""
 
-    def __init__(self, searcher: Searcher, order: IntArray, bounds: IntArray, batch: int) -> None:
-        self.searcher, self.order, self.batch = searcher, order, batch
-        self.cheap = bounds[order]
-        self.next = 0
+    def __init__(self, rows: IntArray, bounds: IntArray) -> None:
+        order = np.argsort(bounds, kind="stable")
+        self.rows, self.bounds, self.next = rows[order], bounds[order], 0
+
+    def least(self) -> int:
+        """Return the least bound; NEVER where nobody waits."""
+        return int(self.bounds[self.next]) if self.next < len(self.rows) else NEVER
+
+    def take(self, most: int, below: int) -> IntArray:
+        """Return up to ``most`` shapes with a bound under ``below``, which wait no longer."""
+        end = min(self.next + most, len(self.rows))
+        end = self.next + int(np.searchsorted(self.bounds[self.next : end], below))
+        start, self.next = self.next, end
+        return self.rows[start:end]
+
+    def joined(self, rows: IntArray, bounds: IntArray) -> _Line:
+        """Return the line with others who wait too."""
+        left = slice(self.next, None)
+        return _Line(
+            np.concatenate([self.rows[left], rows]), np.concatenate([self.bounds[left], bounds])
+        )
+
+
+class _Queue:
+    """Shapes in the order to open: floors outside, then bounds, and refined bounds inside."""
+
+    def __init__(self, searcher: Searcher, rows: IntArray, below: int, batch: int) -> None:
+        bounds = searcher.bounds[rows]
+        known = searcher.priced.bounded[rows]
+        able = bounds < below
+        self.searcher, self.batch, self.block = searcher, batch, FIRST_BLOCK
+        self.outside = _Line(rows[able & ~known], bounds[able & ~known])
+        self.cheap = _Line(rows[able & known], bounds[able & known])
         self.heap: list[tuple[int, int]] = []
 
-    def _outside(self) -> int:
-        return int(self.cheap[self.next]) if self.next < len(self.order) else NEVER
-
     def fill(self, below: int) -> None:
-        """Price shapes while an unpriced one might come before the best priced one."""
-        while self._outside() < below and (not self.heap or self._outside() < self.heap[0][0]):
-            end = min(self.next + self.batch, len(self.order))
-            end = self.next + int(np.searchsorted(self.cheap[self.next : end], below))
-            self.batch = min(2 * self.batch, LARGEST_BATCH)
-            rows = [int(r) for r in self.order[self.next : end]]
-            self.searcher.priced.price(rows)
-            for row, cheap in zip(rows, self.cheap[self.next : end], strict=True):
-                bound = self.searcher.refined(row, int(cheap))
-                if bound < NEVER:
-                    heapq.heappush(self.heap, (bound, row))
-            self.next = end
+        """Bound and price shapes while another one might come before the best priced one."""
+        while True:
+            outside, cheap = self.outside.least(), self.cheap.least()
+            if min(outside, cheap) >= min(below, self.heap[0][0] if self.heap else NEVER):
+                return
+            if outside <= cheap:
+                self._bound(below)
+            else:
+                self._price(below)
+
+    def _bound(self, below: int) -> None:
+        rows = self.outside.take(self.block, below)
+        self.block = min(2 * self.block, BLOCK)
+        bounds = self.searcher.bound(rows)
+        able = bounds < below
+        self.cheap = self.cheap.joined(rows[able], bounds[able])
+
+    def _price(self, below: int) -> None:
+        rows = self.cheap.take(self.batch, below)
+        self.batch = min(2 * self.batch, LARGEST_BATCH)
+        bounds = self.searcher.refined(rows)
+        able = bounds < NEVER
+        for one in zip(bounds[able].tolist(), rows[able].tolist(), strict=True):
+            heapq.heappush(self.heap, one)
 
     def take(self, below: int, most: int) -> list[tuple[int, int]]:
         """Return up to ``most`` (bound, shape) whose bound is under ``below``, best first."""
@@ -134,7 +176,8 @@ class _Queue:
 
     def remaining(self) -> int:
         """Return the least bound of what was not taken."""
-        return min(self._outside(), self.heap[0][0] if self.heap else NEVER)
+        heap = self.heap[0][0] if self.heap else NEVER
+        return min(self.outside.least(), self.cheap.least(), heap)
 
 
 @dataclass
@@ -147,44 +190,57 @@ class Searcher:
     clock: Clock
     tally: Tally
 
+    @cached_property
     def bounds(self) -> IntArray:
-        """Bound the goal of every shape; NEVER where a limit excludes it by its bound."""
+        """Bounds of the goal of every shape, (N,), as far as they were worked out.
+
+        NEVER where a limit excludes a shape by its bound.
+        """
+        return self._values(np.arange(len(self.priced.shapes)))
+
+    def _values(self, rows: IntArray) -> IntArray:
+        """Bound the goal of some shapes by what is known of them."""
         instance, priced = self.instance, self.priced
-        value = instance.value(
-            instance.goal, priced.step_bound, priced.memory_bound, priced.shapes.held
-        )
-        for excluded in (priced.charged_bound > LONGEST_STEP, *self.excluded().values()):
+        step, held = priced.step_bound[rows], priced.shapes.held[rows]
+        value = instance.value(instance.goal, step, priced.memory_bound[rows], held)
+        endless = instance.charged(step, held) > LONGEST_STEP
+        for excluded in (endless, *self.excluded(rows).values()):
             value = np.where(excluded, NEVER, value)
         return np.asarray(value, dtype=np.int64)
 
-    def excluded(self) -> dict[str, BoolArray]:
-        """Mark the shapes that each limit excludes by their bounds alone."""
+    def excluded(self, rows: IntArray | slice = slice(None)) -> dict[str, BoolArray]:
+        """Mark the shapes that each limit excludes by what is known of their bounds."""
         instance, priced = self.instance, self.priced
+        held = priced.shapes.held[rows]
+        charged = instance.charged(priced.step_bound[rows], held)
         broken = {
-            "memory": priced.memory_bound > instance.capacity_mib,
-            "deadline": priced.charged_bound > instance.longest_step,
-            "budget": priced.charged_bound * priced.shapes.held > instance.most_gpu_ticks,
+            "memory": priced.memory_bound[rows] > instance.capacity_mib,
+            "deadline": charged > instance.longest_step,
+            "budget": charged * held > instance.most_gpu_ticks,
         }
-        return {name: rows for name, rows in broken.items() if instance.holds(name)}
+        return {name: found for name, found in broken.items() if instance.holds(name)}
 
-    def refined(self, row: int, cheap: int) -> int:
-        """Bound the goal of a priced shape; NEVER where no choice fits."""
-        values = self.priced.column_values(row, self.instance.goal)
-        for goal, most in self.instance.caps.of_goals():
-            values = np.where(self.priced.column_values(row, goal) > most, NEVER, values)
-        return max(int(values.min(initial=NEVER)), cheap)
+    def bound(self, rows: IntArray) -> IntArray:
+        """Work out the bounds of some shapes, and return those of their goal."""
+        self.priced.bound(rows)
+        self.bounds[rows] = self._values(rows)
+        return self.bounds[rows]
+
+    def refined(self, rows: IntArray) -> IntArray:
+        """Price shapes and bound their goal; NEVER where no choice fits."""
+        self.priced.price(rows.tolist())
+        least = self.priced.least(self.instance.goal, self.instance.caps)
+        return np.maximum(least[rows], self.bounds[rows])
 
     def best(
-        self, rows: IntArray, bounds: IntArray, below: int, batch: int = BATCH, enough: int = 0,
-        gap: float = 0.0,
-    ) -> Found:  # fmt: skip
+        self, rows: IntArray, below: int, batch: int = BATCH, enough: int = 0, gap: float = 0.0
+    ) -> Found:
         """Find the least goal under ``below`` among ``rows``, with its proof; ties unbroken.
 
-        ``bounds`` are the cheap bounds of all shapes. The search ends at the first plan whose goal
-        is at most ``enough``, or at the first that is certified to be within ``gap`` of the best.
+        The search ends at the first plan whose goal is at most ``enough``, or at the first that is
+        certified to be within ``gap`` of the best.
         """
-        order = rows[np.argsort(bounds[rows], kind="stable")]
-        queue = _Queue(self, order[bounds[order] < below], bounds, batch)
+        queue = _Queue(self, rows, below, batch)
         best: Decision | None = None
         value, open_bound, proved = below, NEVER, True
         while not self.clock.over() and (chunk := queue.take(value, CHUNK)):
@@ -265,16 +321,18 @@ class Searcher:
         if not agrees:
             raise RuntimeError(f"CP-SAT says {said}, the estimator {value} for {best}")
 
-    def unique(self, rows: IntArray, bounds: IntArray, best: Decision) -> Decision | None:
+    def unique(self, rows: IntArray, best: Decision) -> Decision | None:
         """Return the plan that the rules prefer among all with the goal of ``best``.
 
         Shapes are taken in the order of what they can reach at most in the first rules, and the
         rest is left out once it cannot win. None where time ran out.
         """
         value = best.value(self.instance)
-        able = [int(row) for row in rows[bounds[rows] <= value]]
-        self.priced.price(able)
-        tied = [row for row in able if self.refined(row, int(bounds[row])) <= value]
+        able = rows[self.bounds[rows] <= value]
+        able = able[self.bound(able) <= value]
+        tied = able[self.refined(able) <= value].tolist()
+        if len(tied) == 1 and self._is_single(tied[0], value):
+            return best
         tied.sort(key=lambda row: (self._reach(row, value), row))
         winner = best
         for start in range(0, len(tied), TIED):
@@ -294,6 +352,13 @@ class Searcher:
                 one = decide(self.instance, tables, answer.row, reach[answer.row], answer.choice)
                 winner = min(winner, one, key=lambda d: d.key(self.instance))
         return winner
+
+    def _is_single(self, row: int, value: int) -> bool:
+        """Whether a shape has one choice with a goal of at most ``value``, so nothing is tied."""
+        if self.instance.search.recompute_by_stage:
+            return False
+        tables = self.priced.tables([row], self.instance.goal, value)
+        return int((legal_values(self.instance, tables) <= value).sum()) == 1
 
     def _reach(self, row: int, value: int) -> tuple[int, int]:
         """Least second objective and axes that a shape can have at the goal ``value``."""

@@ -49,7 +49,7 @@ class Grounds:
 
     @cached_property
     def _free(self) -> Priced:
-        """Every shape, bounded once: what lies in no space with fewer limits lifted is filtered."""
+        """Every shape, each bounded once at most; a search under limits looks at some of them."""
         wide = self.instance.limits.model_copy(update={"max_stages": MOST_STAGES})
         free = replace(self.instance, limits=wide).without(*RELAXABLE)
         free = replace(free, enabled=free.enabled | {"max_stages"})
@@ -64,11 +64,10 @@ class Grounds:
         """Return the best plan that keeps some of the limits; any plan where ``best`` is off."""
         lifted = set(self.limits) - kept
         instance = replace(self.instance.without(*lifted), goal=goal)
-        priced = Priced(instance, self._free.shapes, self._free.step_bound, self._free.memory_bound)
+        priced = self._free.under(instance)
         searcher = Searcher(instance, priced, self.settings, self.clock, Tally())
-        bounds = np.where(self._inside(instance), searcher.bounds(), NEVER)
-        rows = np.flatnonzero(bounds < NEVER)
-        found = searcher.best(rows, bounds, NEVER, enough=0 if best else NEVER)
+        rows = np.flatnonzero(self._inside(instance) & (searcher.bounds < NEVER))
+        found = searcher.best(rows, NEVER, enough=0 if best else NEVER)
         return None if found.best is None else Found(instance, priced, found.best)
 
     def _inside(self, instance: Instance) -> BoolArray:

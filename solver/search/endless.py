@@ -41,7 +41,6 @@ def why_nothing_ends(instance: Instance, settings: SolverSettings, clock: Clock)
 def _holds_a_plan(instance: Instance, settings: SolverSettings, clock: Clock) -> bool:
     priced = Priced.of(instance, build_space(instance).shapes)
     searcher = Searcher(instance, priced, settings, clock, Tally())
-    bounds = searcher.bounds()
     # The first plan suffices, whatever it takes.
-    found = searcher.best(np.flatnonzero(bounds < NEVER), bounds, NEVER, enough=NEVER)
+    found = searcher.best(np.flatnonzero(searcher.bounds < NEVER), NEVER, enough=NEVER)
     return found.best is not None

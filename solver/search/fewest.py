@@ -36,10 +36,9 @@ def fewest_gpus(
         space = build_space(larger)
         priced = Priced.of(larger, space.shapes)
         searcher = Searcher(larger, priced, settings, clock, Tally())
-        bounds = searcher.bounds()
-        rows = np.flatnonzero(bounds < NEVER)
+        rows = np.flatnonzero(searcher.bounds < NEVER)
         for gpus in np.unique(priced.shapes.gpus[rows]):
-            found = searcher.best(rows[priced.shapes.gpus[rows] == gpus], bounds, NEVER)
+            found = searcher.best(rows[priced.shapes.gpus[rows] == gpus], NEVER)
             if found.best is not None:
                 held = int(priced.shapes.held[found.best.row])
                 layout = _layout(priced, found.best)

@@ -21,7 +21,7 @@ Better = Callable[[int, int], tuple[Split | None, bool]]
 
 
 def complete_front(
-    searcher: Searcher, rows: IntArray, bounds: IntArray, better: Better | None = None
+    searcher: Searcher, rows: IntArray, better: Better | None = None
 ) -> tuple[list[Decision | Split], bool]:
     """Return every non-dominated plan, by GPU count, and whether all of them are proved.
 
@@ -36,9 +36,9 @@ def complete_front(
     fastest, proved = NEVER, True
     for count in np.unique(gpus if better else gpus[rows]):
         group = rows[gpus[rows] == count]
-        if better is None and bounds[group].min() >= fastest:
+        if better is None and searcher.bounds[group].min() >= fastest:
             continue
-        found = searcher.best(group, bounds, fastest, AHEAD)
+        found = searcher.best(group, fastest, AHEAD)
         proved &= found.proved
         least = fastest if found.best is None else found.best.charged
         split, sure = better(int(count), least) if better else (None, True)
@@ -48,7 +48,7 @@ def complete_front(
             held = int(split.pipeline.shape.held[0])
             fastest = searcher.instance.charge_one(split.totals.step, held)
         elif found.best is not None:
-            unique = searcher.unique(group, bounds, found.best)
+            unique = searcher.unique(group, found.best)
             proved &= unique is not None
             points.append(unique or found.best)
             fastest = found.best.charged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem
 from ..plan import Plan
 from ..result import Certificate, Preference, Result
-from .assemble import plan_of
+from .assemble import plans_of
 from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
@@ -61,8 +61,7 @@ class GroupSearch:
         tally = twin.searcher.tally if twin else Tally()
         self.searcher: Searcher = Searcher(instance, self.priced, settings, clock, tally)
         self.splits = Splits(instance, self.space.shapes, settings, clock, tally)
-        self.bounds = self.searcher.bounds()
-        able = self.bounds < NEVER
+        able = self.searcher.bounds < NEVER
         if instance.caps.gpus is not None:
             able &= self.space.shapes.gpus <= instance.caps.gpus
         self.rows = np.flatnonzero(able)
@@ -80,7 +79,7 @@ class GroupSearch:
         """Search, break ties, then the runners-up, the recommendation and the front."""
         if progress is not None:
             self.clock.watch = lambda bound, value: progress(self.unit(bound), self.unit(value))
-        found = self.searcher.best(self.rows, self.bounds, NEVER, gap=self.gap)
+        found = self.searcher.best(self.rows, NEVER, gap=self.gap)
         value = None if found.best is None else found.best.value(self.instance)
         self.clock.watch(found.bound, value)
         split, freely = self._split(found.best)
@@ -92,8 +91,7 @@ class GroupSearch:
         if found.best is not None:
             best, sure, preferences = self._chosen(found.best, found.proved)
             proved &= sure
-            others = runners_up(self.searcher, self.rows, self.bounds, best, top, self.gap)
-            answers += [best, *others]
+            answers += [best, *runners_up(self.searcher, self.rows, best, top, self.gap)]
             if self.gap and not preferences:
                 answers.sort(key=self._value)
             del answers[top:]
@@ -107,10 +105,10 @@ class GroupSearch:
         return Result(
             status="optimal" if proved and front_proved else "feasible",
             objective=self.problem.objective.minimise,
-            plans=tuple(self._plan(answer, i + 1) for i, answer in enumerate(answers)),
+            plans=tuple(self._plans(answers)),
             recommended=place,
             fastest=self._fastest(),
-            refined=None if refined is None else self._plan(refined, 1),
+            refined=None if refined is None else split_plan(refined, 1),
             front=front,
             profile=self.profile,
             expected_error=self.error,
@@ -132,7 +130,7 @@ class GroupSearch:
             return given.best, given.proved, given.preferences
         if self.gap and not proved:  # better ones may be left: no use in choosing among equals
             return found, True, ()
-        unique = self.searcher.unique(self.rows, self.bounds, found)
+        unique = self.searcher.unique(self.rows, found)
         return unique or found, unique is not None, ()
 
     @property
@@ -158,7 +156,7 @@ class GroupSearch:
         first = answers[0]
         value = self._value(first)
         most = int(value * (1 + self._tolerance()))
-        simple = recommended(self.searcher, self.rows, self.bounds, most, first.axes)
+        simple = recommended(self.searcher, self.rows, most, first.axes)
         if simple is None:
             return 1
         if simple not in answers:
@@ -176,22 +174,24 @@ class GroupSearch:
         chosen = self.problem.objective.tolerance
         return max(self.difference, LEAST_TOLERANCE) if chosen is None else chosen
 
-    def _plan(self, answer: Decision | Split, rank: int) -> Plan:
-        if isinstance(answer, Split):
-            return split_plan(answer, rank)
-        return plan_of(self.instance, self.priced, answer, rank)
+    def _plans(self, answers: Sequence[Decision | Split]) -> list[Plan]:
+        """Build the plans of some answers, ranked as they come."""
+        even = [answer for answer in answers if isinstance(answer, Decision)]
+        built = iter(plans_of(self.instance, self.priced, even))
+        plans = (split_plan(a, 1) if isinstance(a, Split) else next(built) for a in answers)
+        return [plan.model_copy(update={"rank": i}) for i, plan in enumerate(plans, 1)]
 
     def _fastest(self) -> Plan | None:
         """Return the fastest plan beside the cheapest; its price says what speed costs."""
         if self.instance.goal != "cost":
             return None
         other = self.twin("time")
-        found = other.searcher.best(other.rows, other.bounds, NEVER)
+        found = other.searcher.best(other.rows, NEVER)
         if found.best is None:
             return None
-        unique = other.searcher.unique(other.rows, other.bounds, found.best)
+        unique = other.searcher.unique(other.rows, found.best)
         best = unique or found.best
-        return other._plan(other._split(best)[0] or best, 1)
+        return other._plans([other._split(best)[0] or best])[0]
 
     def twin(self, goal: Goal, caps: Caps = FREE) -> GroupSearch:
         """Return the same problem with another goal and caps, over the same priced shapes."""
@@ -204,9 +204,9 @@ class GroupSearch:
         if self.instance.goal != "time":
             return self.twin("time")._front()
         points, proved = complete_front(
-            self.searcher, self.rows, self.bounds, self.splits.on if self._free else None
+            self.searcher, self.rows, self.splits.on if self._free else None
         )
-        plans = (self._plan(point, i + 1) for i, point in enumerate(points))
+        plans = self._plans(points)
         return tuple(plan.model_copy(update={"on_front": True}) for plan in plans), proved
 
     def unit(self, value: int | None) -> float | None:

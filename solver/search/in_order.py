@@ -22,7 +22,6 @@ class Grounds(Protocol):
 
     instance: Instance
     searcher: Searcher
-    bounds: IntArray
     rows: IntArray
 
     def twin(self, goal: Goal, caps: Caps) -> Grounds:
@@ -71,7 +70,7 @@ def in_order(grounds: Grounds, first: Decision, then: Sequence[Aim], tolerance: 
         found = replace(found, caps=_capped(found.caps, aim, most))
     goal = next(aim for aim in reversed(aims) if aim != "gpus")
     found = _least(found, goal)
-    unique = found.grounds.searcher.unique(found.grounds.rows, found.grounds.bounds, found.best)
+    unique = found.grounds.searcher.unique(found.grounds.rows, found.best)
     proved = found.proved and unique is not None
     return Ordered(unique or found.best, tuple(reached), proved)
 
@@ -108,7 +107,7 @@ def _least(found: _Found, goal: Goal) -> _Found:
     """Minimise a goal under the caps; the plan so far keeps them, and none worse is looked at."""
     grounds = found.grounds.twin(goal, found.caps)
     known = found.best.value(grounds.instance)
-    better = grounds.searcher.best(grounds.rows, grounds.bounds, known)
+    better = grounds.searcher.best(grounds.rows, known)
     return _Found(grounds, better.best or found.best, found.caps, found.proved and better.proved)
 
 
@@ -120,7 +119,7 @@ def _fewest(found: _Found) -> _Found:
         if count >= found.value("gpus"):
             break
         rows = grounds.rows[gpus[grounds.rows] == count]
-        one = grounds.searcher.best(rows, grounds.bounds, NEVER, enough=NEVER)
+        one = grounds.searcher.best(rows, NEVER, enough=NEVER)
         if one.best is not None:
             return _Found(grounds, one.best, found.caps, proved)
         proved &= one.proved

@@ -10,6 +10,7 @@ import numpy as np
 
 from topology.cluster import NodeGroup
 
+from ..cost.bubble import bubble_parts
 from ..cost.goodput import PARTS, Goodput, charge, longest_within
 from ..cost.tables import CostModel
 from ..cost.ticks import MAX_TICKS, TICK_S, IntArray
@@ -184,9 +185,12 @@ class Instance:
         return np.asarray(np.floor(self.limits.max_comm * compute), dtype=np.int64)
 
     def bubble_excess(self, pp: IntArray, vpp: IntArray, microbatches: IntArray) -> IntArray:
-        """Return PERMILLE (p - 1) - limit (v m + p - 1): above 0 where the bubble is too large."""
-        idle = pp - 1
-        return np.asarray(PERMILLE * idle - self.bubble_limit * (vpp * microbatches + idle))
+        """Return PERMILLE idle - limit (busy + idle): above 0 where the bubble is too large.
+
+        Under 1F1B these are p - 1 and v m.
+        """
+        idle, busy = bubble_parts(self.job, self.search.schedule, (pp, vpp, microbatches))
+        return np.asarray(PERMILLE * idle - self.bubble_limit * (busy + idle))
 
     def tp_domains(self, tp: IntArray) -> IntArray:
         """Return the domains that the widest-spread tensor-parallel group touches."""

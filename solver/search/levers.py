@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..cost.calibrated import Calibrated
+from ..cost.profile import scheduled
 from ..job.job import Job
 from ..job.recipe import Recipe
+from ..job.schedules import SCHEDULES
 from ..job.search import RECOMPUTE, Search
 from ..result import Relaxation
 from .clashes import Grounds
@@ -24,7 +26,8 @@ def levers(grounds: Grounds) -> Iterator[Relaxation]:
             return
         cost = instance.cost
         if isinstance(cost, Calibrated):
-            cost = Calibrated(job, instance.group, instance.limits, search, cost.profile)
+            profile = scheduled(cost.profile, search.schedule)
+            cost = Calibrated(job, instance.group, instance.limits, search, profile)
         elif job is not instance.job or search.offload != "none":
             continue
         changed = replace(instance, job=job, search=search, cost=cost)
@@ -51,7 +54,8 @@ def _changes(job: Job, search: Search) -> Iterator[tuple[str, str, str, Job, Sea
         command = "training: {optimizer: adamw8bit}"
         yield "optimizer", "training.optimizer", command, states, search
     for offload in ("optimizer", "optimizer+activations"):
-        if search.offload == "none" and job.finetune is None:
+        able = offload == "optimizer" or not search.zero_bubble
+        if search.offload == "none" and job.finetune is None and able:
             moved = search.model_copy(update={"offload": offload})
             yield "offload", "search.offload", f"--offload {offload}", job, moved
     if search.recompute != RECOMPUTE:
@@ -62,6 +66,10 @@ def _changes(job: Job, search: Search) -> Iterator[tuple[str, str, str, Job, Sea
         if getattr(search, name) is not None:
             free = search.model_copy(update={name: None})
             yield f"search.{name}", f"search.{name}", f"without search.{name}", job, free
+    if search.zero_bubble:
+        plain = search.model_copy(update={"schedule": SCHEDULES[0]})
+        command = "search: {schedule: 1f1b}"
+        yield "search.schedule", "search.schedule", command, job, plain
     for rule in search.rules:
         rules = tuple(other for other in search.rules if other != rule)
         free = search.model_copy(update={"rules": rules})

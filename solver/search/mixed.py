@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from topology.cluster import Cluster
 
 from ..cost.goodput import longest_within
+from ..cost.ticks import IntArray
 from ..job.job import PlanningProblem
 from ..plan import Plan
 from ..result import Certificate, Result, Status
@@ -110,6 +113,7 @@ class Mixed:
         if not self.problem.objective.pareto:
             return (), True
         points = [plan for part in self.parts for plan in part.result.front]
+        known = [self.order.point(plan) for plan in points]
         proved = True
         priced = self.order.priced
         goals = [replace(i, goal="cost" if priced else "time") for i in instances]
@@ -117,7 +121,7 @@ class Mixed:
             if self.clock.over():
                 return ranked(self.order.not_dominated(points), on_front=True), False
             rate = candidate.weight if priced else candidate.gpus
-            most = self._not_dominated_under(candidate.gpus, rate, points)
+            most = _not_dominated_under(candidate.gpus, rate, np.array(known))
             most = longest_within(most, candidate.slowdown)
             pipeline = candidate.build() if candidate.bound <= most else None
             if pipeline is None:
@@ -127,19 +131,8 @@ class Mixed:
             proved &= attempt.proved
             if attempt.split is not None:
                 points.append(split_plan(attempt.split, 1))
+                known.append(self.order.point(points[-1]))
         return ranked(self.order.not_dominated(points), on_front=True), proved
-
-    def _not_dominated_under(self, gpus: int, rate: int, points: Sequence[Plan]) -> int:
-        """Return the most wall-clock ticks with which a layout is dominated by none of the points.
-
-        ``rate`` is what a tick of it costs.
-        """
-        most = LONGEST_STEP
-        for plan in points:
-            step, cost, fewer = self.order.point(plan)
-            if fewer <= gpus:
-                most = min(most, max(step, -(-cost // rate)) - 1)
-        return most
 
     def _counts(self, candidates: Sequence[Candidate]) -> tuple[int, ...]:
         single = {n for part in self.parts for n in part.result.gpu_counts_considered}
@@ -167,3 +160,15 @@ class Mixed:
             for part in self.parts
             for reason in why_nothing_fits(part.instance, self.settings, self.clock).reasons
         )
+
+
+def _not_dominated_under(gpus: int, rate: int, known: IntArray) -> int:
+    """Return the most wall-clock ticks with which none of the known plans dominates a layout.
+
+    ``rate`` is what a tick of it costs, ``known`` their ticks, costs and GPUs, (plans, 3).
+    """
+    if not len(known):
+        return LONGEST_STEP
+    step, cost, fewer = known.T
+    limit = np.where(fewer <= gpus, np.maximum(step, -(-cost // rate)) - 1, LONGEST_STEP)
+    return int(limit.min(initial=LONGEST_STEP))

@@ -1,4 +1,4 @@
-"""Shapes priced on demand: cheap bounds for all, full coefficients for those that are opened."""
+"""Shapes priced on demand: a floor for all, bounds for some, coefficients for fewer still."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..cost.schedule import step_ticks
 from ..cost.shapes import Shapes
 from ..cost.tables import Tables
 from ..cost.ticks import MAX_TICKS, BoolArray, IntArray, whole_ticks
-from .instance import LONGEST_STEP, Goal, Instance
+from .instance import LONGEST_STEP, Caps, Goal, Instance
 
 BATCH = 48
 """Shapes priced in the first call of a search: enough to fill numpy's vectors."""
 
 BLOCK = 32_768
-"""Shapes bounded in one call."""
+"""Shapes bounded in one call at most, to hold memory down."""
 
 KEPT = 4_096
 """Shapes whose full tables are kept at a time, about 5 kB each."""
@@ -43,29 +43,51 @@ class Priced:
     shapes
         All shapes of the space.
     step_bound, memory_bound
-        Cheap bounds of ticks and MiB, shape (N,).
+        Bounds of ticks and MiB, (N,): the floor of the step and no memory until `bound` is asked
+        for more.
+    bounded
+        Whether it was.
+    capacity_mib
+        Memory that plans keep to, so that bounds may count on it; None for none.
     """
 
     instance: Instance
     shapes: Shapes
     step_bound: IntArray
     memory_bound: IntArray
+    bounded: BoolArray
+    capacity_mib: int | None
     _batch_of: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _rows: list[IntArray] = field(default_factory=list)
+    _least: dict[tuple[Goal, Caps], tuple[int, IntArray]] = field(default_factory=dict)
     _bounds: list[tuple[IntArray, IntArray]] = field(default_factory=list)
     _kept: dict[int, Tables] = field(default_factory=dict)
 
     @staticmethod
     def of(instance: Instance, shapes: Shapes) -> Priced:
-        """Bound every shape, some thousands at a time to hold memory down."""
-        parts = [
-            instance.cost.bounds(shapes.take(slice(start, start + BLOCK)))
-            for start in range(0, len(shapes), BLOCK)
-        ]
-        if not parts:
-            nothing = np.zeros(0, np.int64)
-            return Priced(instance, shapes, nothing, nothing)
-        step, memory = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Priced(instance, shapes, step, memory)
+        """Work out the floor of every shape."""
+        floor = instance.cost.floor(shapes) if len(shapes) else np.zeros(0, np.int64)
+        capacity = instance.cost.capacity_mib if instance.holds("memory") else None
+        nothing = np.zeros_like(floor)
+        return Priced(instance, shapes, floor, nothing, nothing.astype(bool), capacity)
+
+    def under(self, instance: Instance) -> Priced:
+        """Return the same shapes with the bounds that are known, under more limits."""
+        return Priced(
+            instance, self.shapes, self.step_bound, self.memory_bound, self.bounded,
+            self.capacity_mib,
+        )  # fmt: skip
+
+    def bound(self, rows: IntArray) -> None:
+        """Work out the bounds of some shapes, unless they are already."""
+        new = rows[~self.bounded[rows]]
+        for start in range(0, len(new), BLOCK):
+            part = new[start : start + BLOCK]
+            step, memory = self.instance.cost.bounds(self.shapes.take(part), self.capacity_mib)
+            # The floor sums the same terms in another order: where all are there it may be higher.
+            self.step_bound[part] = np.maximum(step, self.step_bound[part])
+            self.memory_bound[part] = memory
+            self.bounded[part] = True
 
     @cached_property
     def axes(self) -> IntArray:
@@ -73,11 +95,6 @@ class Priced:
         s = self.shapes
         degrees = np.stack([s.tp, s.pp, s.cp, s.ep, s.etp, s.dp])
         return np.asarray((degrees > 1).sum(axis=0))
-
-    @cached_property
-    def charged_bound(self) -> IntArray:
-        """Bounds of wall-clock ticks a step, failures included."""
-        return self.instance.charged(self.step_bound, self.shapes.held)
 
     def price(self, rows: list[int]) -> None:
         """Bound shapes under each sharding, unless they are already."""
@@ -88,6 +105,7 @@ class Priced:
         number = len(self._bounds)
         for place, row in enumerate(new):
             self._batch_of[row] = (number, place)
+        self._rows.append(np.array(new))
         self._bounds.append(refined_bounds(self.instance, tables))
         self._keep(number, tables)
 
@@ -97,11 +115,26 @@ class Priced:
         while len(self._kept) > 1 and sum(len(t.shapes) for t in self._kept.values()) > KEPT:
             del self._kept[next(iter(self._kept))]
 
-    def column_values(self, row: int, goal: Goal) -> IntArray:
-        """Bound a goal of a priced shape under each sharding; NEVER where it cannot fit."""
-        batch, place = self._batch_of[row]
-        step, memory = (bound[place] for bound in self._bounds[batch])
-        value = self.instance.value(goal, step, memory, self.shapes.held[row])
+    def least(self, goal: Goal, caps: Caps) -> IntArray:
+        """Bound a goal of each shape over the shardings that may keep the caps, (N,).
+
+        NEVER where none can fit; 0 where a shape is not priced yet.
+        """
+        nothing = np.zeros(len(self.shapes), np.int64)
+        done, least = self._least.get((goal, caps)) or (0, nothing)
+        for rows, (step, memory) in zip(self._rows[done:], self._bounds[done:], strict=True):
+            held = self.shapes.held[rows]
+            value = self._values(goal, step, memory, held)
+            for other, most in caps.of_goals():
+                over = self._values(other, step, memory, held) > most
+                value = np.where(over, NEVER, value)
+            least[rows] = value.min(axis=1, initial=NEVER)
+        self._least[goal, caps] = len(self._bounds), least
+        return least
+
+    def _values(self, goal: Goal, step: IntArray, memory: IntArray, held: IntArray) -> IntArray:
+        """Bound a goal under each sharding, (N, Z); NEVER where it cannot fit."""
+        value = self.instance.value(goal, step, memory, held[:, None])
         return np.where(step == NEVER, NEVER, value)
 
     def tables(self, rows: list[int], goal: Goal, at_most: int) -> Tables:
@@ -113,14 +146,14 @@ class Priced:
         batch = self._batch_of[rows[0]][0]
         together = all(self._batch_of[row][0] == batch for row in rows)
         if together and batch in self._kept:
-            tables = self._kept[batch].take(np.array([self._batch_of[row][1] for row in rows]))
-            able = np.stack([self.column_values(row, goal) <= at_most for row in rows])
-            return tables.restrict(able)
+            places = np.array([self._batch_of[row][1] for row in rows])
+            tables = self._kept[batch].take(places)
+            step, memory = (bound[places] for bound in self._bounds[batch])
+            return tables.restrict(self._values(goal, step, memory, tables.shapes.held) <= at_most)
         # Sharding columns differ from batch to batch: price the few shapes together.
         tables = self.instance.cost.tables(self.shapes.take(np.array(rows)))
         step, memory = refined_bounds(self.instance, tables)
-        value = self.instance.value(goal, step, memory, tables.shapes.held[:, None])
-        return tables.restrict(np.where(step == NEVER, NEVER, value) <= at_most)
+        return tables.restrict(self._values(goal, step, memory, tables.shapes.held) <= at_most)
 
 
 def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArray]:
@@ -130,36 +163,55 @@ def refined_bounds(instance: Instance, tables: Tables) -> tuple[IntArray, IntArr
     communication; NEVER where there is none. Classes and quantities may choose apart what the model
     couples, so this is a relaxation of what CP-SAT decides.
     """
-    fits = np.broadcast_to(tables.shardings.valid[:, None, None, :], tables.memory.shape)
-    if instance.holds("memory"):
-        fits = fits & (tables.memory <= instance.cost.capacity_mib)
-    if instance.holds("communication"):
-        fits = fits & _communicates(instance, tables)
+    fits = _fits(instance, tables)
     if instance.search.recompute_by_stage:
         step, memory = _apart(tables, fits)
     else:
-        step, memory = _alike(tables, fits)
-    held = tables.shapes.held[:, None]
+        # The one kind of a shape and sharding with the least step may not be that of least memory.
+        step, memory = (part.min(axis=1) for part in _alike(tables, fits))
+    possible = _ends_in_time(instance, step, tables.shapes.held[:, None])
+    return np.where(possible, step, NEVER), np.where(possible, memory, NEVER)
+
+
+def legal_values(instance: Instance, tables: Tables) -> IntArray:
+    """Return the goal of every choice of one kind for all stages, (N, K, Z); NEVER if illegal."""
+    step, memory = _alike(tables, _fits(instance, tables))
+    held = tables.shapes.held[:, None, None]
+    possible = _ends_in_time(instance, step, held)
+    value = instance.value(instance.goal, step, memory, held)
+    return np.where(possible, value, NEVER)
+
+
+def _fits(instance: Instance, tables: Tables) -> BoolArray:
+    """Mark the choices of each class of stages that keep memory and communication."""
+    fits = np.broadcast_to(tables.shardings.valid[:, None, None, :], tables.memory.shape)
+    if instance.holds("memory"):
+        fits = fits & (tables.memory <= instance.capacity_mib)
+    if instance.holds("communication"):
+        fits = fits & _communicates(instance, tables)
+    return fits
+
+
+def _ends_in_time(instance: Instance, step: IntArray, held: IntArray) -> BoolArray:
+    """Mark the steps that the search represents, and that deadline and budget leave."""
     charged = instance.charged(step, held)
     possible = (step <= LONGEST_STEP) & (charged <= LONGEST_STEP)
     if instance.holds("deadline"):
         possible = possible & (charged <= instance.longest_step)
     if instance.holds("budget"):
         possible = possible & (charged * held <= instance.most_gpu_ticks)
-    return np.where(possible, step, NEVER), np.where(possible, memory, NEVER)
+    return np.asarray(possible)
 
 
 def _alike(tables: Tables, fits: BoolArray) -> tuple[IntArray, IntArray]:
-    """Bound step and memory where all stages recompute by one kind, (N, Z)."""
+    """Return step and memory where all stages recompute by one kind, (N, K, Z)."""
     present = (tables.stages.count > 0)[:, :, None, None]
-    possible = (fits | ~present).all(axis=1)  # (N, K, Z)
+    possible = (fits | ~present).all(axis=1)
     pace, share, tail = (
         np.moveaxis(part, 1, -1) for part in (tables.pace, tables.share, tables.tail)
     )
     step = np.where(possible, step_ticks(pace, share, tail), NEVER)
-    memory = np.where(possible, tables.memory.max(axis=1), NEVER)
-    # The one kind of a shape and sharding with the least step may not be that of least memory.
-    return step.min(axis=1), memory.min(axis=1)
+    return step, np.where(possible, tables.memory.max(axis=1), NEVER)
 
 
 def _apart(tables: Tables, fits: BoolArray) -> tuple[IntArray, IntArray]:

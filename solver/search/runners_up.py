@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..cost.ticks import IntArray
 from ..degrees import distinct
 from .best_first import Searcher
@@ -21,32 +19,29 @@ def families(searcher: Searcher) -> IntArray:
 
 
 def runners_up(
-    searcher: Searcher, rows: IntArray, bounds: IntArray, best: Decision, top: int,
-    gap: float = 0.0,
-) -> list[Decision]:  # fmt: skip
+    searcher: Searcher, rows: IntArray, best: Decision, top: int, gap: float = 0.0
+) -> list[Decision]:
     """Return up to ``top - 1`` further plans, each the best of a family not yet taken.
 
     Under a ``gap`` each may miss the best of its family by so much.
     """
     if top <= 1:
         return []
-    family, taken = families(searcher), [best.row]
+    family, taken = families(searcher), best.row
     chosen: list[Decision] = []
     while len(chosen) < top - 1 and not searcher.clock.over():
-        rows = rows[~np.isin(family[rows], family[taken])]
-        found = searcher.best(rows, bounds, NEVER, AHEAD, gap=gap)
+        rows = rows[family[rows] != family[taken]]
+        found = searcher.best(rows, NEVER, AHEAD, gap=gap)
         if found.best is None:
             break
         unique = found.best if gap else None
-        unique = unique or searcher.unique(rows, bounds, found.best) or found.best
+        unique = unique or searcher.unique(rows, found.best) or found.best
         chosen.append(unique)
-        taken = [unique.row]
+        taken = unique.row
     return chosen
 
 
-def recommended(
-    searcher: Searcher, rows: IntArray, bounds: IntArray, most: int, axes: int
-) -> Decision | None:
+def recommended(searcher: Searcher, rows: IntArray, most: int, axes: int) -> Decision | None:
     """Return the plan of fewest axes, fewer than ``axes``, whose goal is at most ``most``.
 
     Among plans of as many axes the best; HSDP counts an axis more than its shape, so a shape of
@@ -54,11 +49,11 @@ def recommended(
     """
     plain = searcher.priced.axes
     for count in range(axes):
-        able = rows[(plain[rows] == count) & (bounds[rows] <= most)]
-        found = searcher.best(able, bounds, most + 1, AHEAD)
+        able = rows[(plain[rows] == count) & (searcher.bounds[rows] <= most)]
+        found = searcher.best(able, most + 1, AHEAD)
         if found.best is None:
             continue
-        unique = searcher.unique(able, bounds, found.best) or found.best
+        unique = searcher.unique(able, found.best) or found.best
         if unique.axes < axes:
             return unique
     return None

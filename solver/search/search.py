@@ -30,7 +30,7 @@ def profile_of(problem: PlanningProblem) -> Profile:
     """Return the profile that a problem names, or its framework's default."""
     stack = problem.account.profile or FRAMEWORK_STACK[problem.framework]
     profile, search = find_profile(stack, problem.cluster.group.gpu.id), problem.search
-    chosen: dict[str, Any] = {"cp_comm": search.cp_comm}
+    chosen: dict[str, Any] = {"cp_comm": search.cp_comm, "schedule": search.schedule}
     if search.recompute_modules is not None:
         chosen["recompute_modules"] = search.recompute_modules
     return profile.model_copy(update={"software": profile.software.model_copy(update=chosen)})

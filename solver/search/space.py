@@ -102,6 +102,8 @@ def _degrees(instance: Instance, dropped: dict[str, int]) -> dict[str, IntArray]
     cp = chosen(search, "cp", context.degrees(job.seq_len, most))
     stages = min(model.layers, most)
     pp = chosen(search, "pp", tuple(range(1, stages + 1)))
+    if search.zero_bubble:
+        pp = pp[pp > 1]
     if instance.holds("max_stages"):
         pp = pp[_drop(dropped, "max_stages", pp <= instance.limits.max_stages)]
     dp = chosen(search, "dp", tuple(d for d in divisors(job.global_batch) if d <= most))
@@ -147,6 +149,8 @@ def _with_virtual_stages(
     model, parts = instance.job.transformer, []
     pp, microbatches = cut["pp"], cut["microbatches"]
     deepest = {-(-model.layers // int(p)) for p in np.unique(pp) if p > 1}
+    if instance.search.zero_bubble:
+        deepest = set()
     cuts = sorted({1, *(v for layers in deepest for v in pipeline.interleavings(layers))})
     for vpp in chosen(instance.search, "vpp", tuple(cuts)):
         virtual = np.full_like(pp, vpp)

@@ -34,7 +34,10 @@ def split_plan(split: Split, rank: int, strict: bool = True) -> Plan:
     several, kinds = len(blocks) > 1, {i.group.price_kind for i in pipeline.instances}
     checks: dict[str, LimitCheck] = {}
     for instance, _ in pipeline.blocks():
-        facts = Facts(first.job, instance.group, first.limits, layout, batch, estimate, cost)
+        facts = Facts(
+            first.job, instance.group, first.limits, layout, batch, estimate, cost,
+            first.search.schedule,
+        )  # fmt: skip
         checks |= {c.id: c for c in judge(facts) if c.id not in checks or not c.ok}
         second_opinion(split.totals.step, split.memory, facts)
     broken = [name for name, c in checks.items() if not c.ok and first.holds(name)]

@@ -13,8 +13,9 @@ from ..cost.ticks import IntArray, whole_ticks
 from ..plan import axes
 from .cpsat.factory import SolverSettings
 from .cpsat.stagewise import StagewiseTask, solve_stages
+from .fill import narrowed
 from .pipelines import Pipeline
-from .windows import near, relaxed, thinned, windows
+from .windows import near, thinned, windows
 
 
 @dataclass(frozen=True)
@@ -108,13 +109,14 @@ def _best_of_windows(
     for column, priced in enumerate(options_of(pipeline, layers)):
         options = tuple(thinned(pipeline, priced, at_most))
         if all(len(o) for o in options):
-            bound = relaxed(options, pipeline.instances[0].job.transformer.layers)
-            ordered.append((bound, column, options))
+            few = narrowed(options, pipeline.instances[0].job.transformer.layers, at_most)
+            kept = (o.take(able) for o, able in zip(options, few.able, strict=True))
+            ordered.append((few.bound, column, tuple(kept)))
     best, proved, open_bound, solved = None, True, at_most + 1, False
     for bound, _, options in sorted(ordered, key=lambda entry: entry[:2]):
         if bound > at_most:
             break
-        answer = solve_stages(_task(pipeline, options, at_most), settings)
+        answer = solve_stages(_task(pipeline, options, bound, at_most), settings)
         solved = True
         if answer.status not in ("optimal", "infeasible"):
             proved, open_bound = False, min(open_bound, max(answer.bound, bound))
@@ -126,13 +128,16 @@ def _best_of_windows(
     return Attempt(best, proved, min(open_bound, at_most + 1), solved)
 
 
-def _task(pipeline: Pipeline, options: tuple[StageOptions, ...], at_most: int) -> StagewiseTask:
+def _task(
+    pipeline: Pipeline, options: tuple[StageOptions, ...], at_least: int, at_most: int
+) -> StagewiseTask:
     first, instances = pipeline.instances[0], pipeline.instances
     capacity = [i.cost.capacity_mib for i in instances] if first.holds("memory") else None
     allowance = [first.allowance(o.compute) for o in options]
     return StagewiseTask(
         options=options,
         layers=first.job.transformer.layers,
+        at_least=at_least,
         at_most=at_most,
         capacity=capacity,
         allowance=allowance if first.holds("communication") else None,

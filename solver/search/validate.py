@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from topology.errors import InputError, Problem, UnsupportedError
 
+from ..cost.own_profile import find_profile
+from ..cost.profile import FRAMEWORK_STACK
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem
 from ..job.price_kinds import asked_kinds
@@ -21,7 +25,7 @@ def validate(problem: PlanningProblem) -> None:
     faults = [*_money(problem), *_search(problem), *_precision(problem)]
     if faults:
         raise InputError(*faults)
-    unsupported = [*_textbook(problem), *_stages(problem)]
+    unsupported = [*_textbook(problem), *_stages(problem), *_late_weights(problem)]
     if unsupported:
         raise UnsupportedError(*unsupported)
 
@@ -125,6 +129,68 @@ def _stages(problem: PlanningProblem) -> list[Problem]:
                "layers are chosen freely in the calibrated account, for whole models, only.",
                "Drop the field: layers are then spread evenly.")
     ]  # fmt: skip
+
+
+ZB_H1_STACKS = ("zero-bubble-megatron",)
+"""Software stacks whose profiles know ZB-H1. Megatron-core and DeepSpeed have no such schedule;
+torchtitan 0.3.0 has PyTorch's InterleavedZeroBubble, which is ZB-H1 with one stage a rank, but
+takes two stages a rank or more."""
+
+
+def validate_schedules(problem: PlanningProblem) -> None:
+    """Raise where a schedule is asked for that this problem cannot have: none is left out silently.
+
+    Raises
+    ------
+    InputError
+        Where rules leave no schedule.
+    UnsupportedError
+        Where the stack, the account or the cluster has none but 1F1B.
+    """
+    search = problem.search
+    if not search.schedules:
+        raise InputError(
+            _fault(problem, "search.schedule", "SP103", "the rules leave no pipeline schedule.",
+                   "Fix or forbid fewer.")
+        )  # fmt: skip
+    if "zb-h1" not in search.schedules:
+        return
+    if len(problem.cluster.groups) > 1:
+        raise UnsupportedError(
+            _fault(problem, "search.schedule", "SP115",
+                   "zb-h1 is planned on clusters of one kind of node only.",
+                   "Use schedule: 1f1b, or plan for one node group.")
+        )  # fmt: skip
+    late = replace(problem, search=search.model_copy(update={"schedule": "zb-h1"}))
+    faults = _late_weights(late)
+    if faults:
+        raise UnsupportedError(*faults)
+
+
+def _late_weights(problem: PlanningProblem) -> list[Problem]:
+    """Say why weight gradients cannot wait, where the search wants them to."""
+    if not problem.search.zero_bubble:
+        return []
+
+    def fault(message: str, hint: str) -> Problem:
+        return _fault(problem, "search.schedule", "SP115", message, hint)
+
+    if problem.account.cost_model == "textbook":
+        hint = "Use cost_model: calibrated, or schedule: 1f1b."
+        return [fault("the textbook account has no zb-h1.", hint)]
+    name = problem.account.profile or FRAMEWORK_STACK[problem.framework]
+    stack = find_profile(name, problem.cluster.group.gpu.id).stack.stack
+    faults = []
+    if stack not in ZB_H1_STACKS:
+        message = f"{stack} has no schedule zb-h1; {', '.join(ZB_H1_STACKS)} has."
+        faults.append(fault(message, f"Use --profile {ZB_H1_STACKS[0]}, or schedule: 1f1b."))
+    if problem.job.finetune is not None:
+        hint = "Use schedule: 1f1b."
+        faults.append(fault("zb-h1 is planned for whole models only.", hint))
+    if "activations" in problem.search.offload:
+        hint = "Use offload: optimizer, or schedule: 1f1b."
+        faults.append(fault("zb-h1 keeps activations on the GPU.", hint))
+    return faults
 
 
 def validate_order(problem: PlanningProblem) -> None:

@@ -14,7 +14,7 @@ from ..job.search import Variants
 from ..plan import Plan
 from ..result import Result, Status
 from .ranking import Ranking, joined, ranked
-from .validate import validate
+from .validate import validate, validate_schedules
 
 
 def variants_of(problem: PlanningProblem) -> list[PlanningProblem]:
@@ -34,19 +34,21 @@ def variants_of(problem: PlanningProblem) -> list[PlanningProblem]:
 def _alternatives(problem: PlanningProblem) -> list[PlanningProblem]:
     """Return a problem for each possible combination of the search's alternatives."""
     asked, search = problem.search.variants, problem.search
-    if asked == Variants():
+    validate_schedules(problem)
+    if asked == Variants() and search.schedules == (search.schedule,):
         return [problem]
     combinations = itertools.product(
         asked.precision or (problem.job.recipe.precision,),
         asked.offload or (search.offload,),
         asked.cp_comm or (search.cp_comm,),
         asked.recompute_modules or (search.recompute_modules,),
+        search.schedules,
     )
     found, faults = [], []
-    for precision, offload, cp_comm, modules in combinations:
+    for precision, offload, cp_comm, modules, schedule in combinations:
         chosen = {
             "offload": offload, "cp_comm": cp_comm, "recompute_modules": modules,
-            "variants": Variants(),
+            "schedule": schedule, "variants": Variants(),
         }  # fmt: skip
         recipe = problem.job.recipe.model_copy(update={"precision": precision})
         one = replace(
@@ -91,6 +93,9 @@ def merged(problem: PlanningProblem, results: Sequence[Result], top: int) -> Res
             "fastest": min(fast, key=order.point, default=None),
             "refined": best.refined,
             "front": ranked(front, on_front=True),
+            "gpu_counts_considered": tuple(
+                sorted({n for result in results for n in result.gpu_counts_considered})
+            ),
             "expected_error": max(result.expected_error for result in results),
             "certificate": joined([result.certificate for result in results]),
             "reasons": () if shown else first.reasons,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cost.memory.peak import least_bytes
+from ..cost.memory.peak import least_bytes_anywhere
 from ..cost.schedule import pipeline_grains
 from ..cost.stage_options import Position, StageOptions
 from ..cost.stages import (
@@ -19,7 +19,6 @@ from ..cost.stages import (
     dense_layers,
 )
 from ..cost.ticks import GRAINS, BoolArray, IntArray, mebibytes
-from .instance import LONGEST_STEP
 from .pipelines import Pipeline, even_layers
 
 FEW = 2
@@ -100,12 +99,15 @@ class _Bounds:
             which == FIRST, which == (FIRST if alone else LAST), 0 * one,
         )  # fmt: skip
         shapes = pipeline.shape.take(np.zeros(len(counts), np.int64))
-        base = model.stage_times(shapes, stages, model.kinds[:1]).base[..., 0]
+        times = model.stage_times(shapes, stages, model.kinds[:1])
         entry = (slice(None), None)
         pace, share = pipeline_grains(
-            base, one, model.fill(shapes)[entry], shapes.microbatches[entry]
+            times.base[..., 0], one, model.fill(shapes)[entry], shapes.microbatches[entry],
+            times.spared(shapes),
+        )  # fmt: skip
+        need = mebibytes(
+            least_bytes_anywhere(model.job, model.profile, shapes, stages, model.kinds)
         )
-        need = mebibytes(least_bytes(model.job, model.profile, shapes, stages, model.kinds))
         several = len(counts) > 1
         step = (
             int(share[1, HEAVY] - share[0, HEAVY]) // int(counts[1] - counts[0]) if several else 0
@@ -147,27 +149,3 @@ def _dominated(options: StageOptions) -> BoolArray:
     marked = np.zeros(len(options), bool)
     marked[order[1:][worse]] = True
     return marked
-
-
-def relaxed(options: Sequence[StageOptions], layers: int) -> int:
-    """Bound the ticks of a step from below, over every choice of alternatives.
-
-    The pace is at least the least one under which the stages can hold all layers; the fill at least
-    its Lagrangian relaxation with a layer's mean time as price; the tail at least the largest of
-    the stages' least.
-    """
-    paces = np.unique(np.concatenate([o.pace for o in options]))
-
-    def room(pace: int) -> int:
-        return sum(int(o.layers[o.pace <= pace].max(initial=-layers)) for o in options)
-
-    low, high = 0, len(paces) - 1
-    if room(int(paces[high])) < layers:
-        return LONGEST_STEP + 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if room(int(paces[middle])) >= layers else (middle + 1, high)
-    price = int(np.median(np.concatenate([o.share // o.layers for o in options])))
-    fill = sum(int((o.share - price * o.layers).min()) for o in options) + price * layers
-    tail = max(int(o.tail.min()) for o in options)
-    return -(-(int(paces[low]) + fill + tail) // GRAINS)

@@ -13,7 +13,7 @@ from topology.errors import InputError, Problem
 
 from ..job.job import PlanningProblem
 from .capacity import Point, front_of
-from .worker import Outcome, solve_point
+from .worker import Outcome, end_with, solve_point
 
 ENGINES = ("serial", "local", "dask", "ray")
 BATCH = 4
@@ -62,7 +62,8 @@ class Engine:
     def _backend(self) -> Iterator[dict[str, Any]]:
         if self.name == "local":
             jobs = self.jobs or len(os.sched_getaffinity(0))
-            yield {"backend": "loky", "n_jobs": jobs, "inner_max_num_threads": 1}
+            yield {"backend": "loky", "n_jobs": jobs, "inner_max_num_threads": 1,
+                   "initializer": end_with, "initargs": (os.getpid(),)}  # fmt: skip
         elif self.name == "dask":
             with self._dask():
                 yield {"backend": "dask"}
@@ -125,11 +126,10 @@ def _parallel(
             yield from solver(delayed(solve_point)(k, p, time_limit_s) for k, p in points)
             return
         size = max(probe._effective_n_jobs(), 1) * BATCH
-        for start in range(0, len(points), size):
-            some = points[start : start + size]
-            yield from Parallel(batch_size=1)(
-                delayed(solve_point)(k, p, time_limit_s) for k, p in some
-            )
+        with Parallel(batch_size=1) as solver:  # the workers stay from one batch to the next
+            for start in range(0, len(points), size):
+                some = points[start : start + size]
+                yield from solver(delayed(solve_point)(k, p, time_limit_s) for k, p in some)
 
 
 def fronts_in(jobs: int) -> Callable[[Sequence[PlanningProblem]], list[list[Point]]]:

@@ -11,25 +11,27 @@ from topology.errors import InputError
 from ..job.job import Limits, PlanningProblem
 from ..layout_check import LayoutRequest, check
 from ..plan import Plan
-from ..report.blocks import Block
 from ..report.html.plan_page import plan_page
 from ..report.html.sweep_page import sweep_page
 from ..report.layouts import layout_values
 from ..report.stored import read_problem_or_plan, read_result
 from ..search.search import solve
-from .store import open_store
+from .store import read_store
+from .store_file import is_store
 from .sweep import stored_sweep
 from .sweep_report import sweep_report
 
-_SQLITE = b"SQLite format 3\x00"
 LOOSE = Limits(mem_headroom=0.0, max_bubble=1.0, max_comm=10.0, tp_within_node=False)
 MOST_REJECTED = 24
 
 
-def html_of(path: str, more: Callable[[PlanningProblem], Sequence[Block]] | None = None) -> str:
+Sections = Sequence[tuple[str, str]]
+
+
+def html_of(path: str, more: Callable[[PlanningProblem], Sections] | None = None) -> str:
     """Return the page of a plan JSON or of the last sweep of a file.
 
-    ``more`` makes a section of flip points from the problem of a plan.
+    ``more`` makes further sections, heading and HTML, from the problem of a plan.
 
     Raises
     ------
@@ -37,14 +39,14 @@ def html_of(path: str, more: Callable[[PlanningProblem], Sequence[Block]] | None
         Where the file is neither.
     """
     if is_store(path):
-        store = open_store(path, must_exist=True)
+        store = read_store(path)
         sweep = stored_sweep(store)
         store.close()
         title = f"Sweep of {Path(sweep.spec.path).name or 'a problem'}"
         return sweep_page(title, sweep_report(sweep), sweep.rows, sweep.spec.columns)
     result, problem = read_result(path), read_problem_or_plan(path, {}, {})
     rejected = rejected_plans(problem) if result.plans else []
-    extra = [] if more is None else [("Flip points", more(problem))]
+    extra = more(problem) if more is not None and result.plans else ()
     return plan_page(problem, result, rejected, extra)
 
 
@@ -67,12 +69,3 @@ def rejected_plans(problem: PlanningProblem) -> list[Plan]:
         if any(not limit.ok for limit in judged.limits):
             broken.append(judged)
     return broken
-
-
-def is_store(path: str) -> bool:
-    """Whether a file is an SQLite database."""
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(len(_SQLITE)) == _SQLITE
-    except OSError:
-        return False  # the reader of plans says what is wrong

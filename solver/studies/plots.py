@@ -10,8 +10,8 @@ from topology.units import DAY
 
 from ..report.html.sweep_charts import measure_of
 from ..report.stored import read_result
-from .pages import is_store
-from .store import open_store
+from .store import read_store
+from .store_file import is_store
 from .sweep import stored_sweep
 
 DOTS_PER_INCH = 150
@@ -67,12 +67,12 @@ def _plans(axes: Any, path: str) -> None:
 
 
 def _sweep(axes: Any, path: str) -> None:
-    store = open_store(path, must_exist=True)
+    store = read_store(path)
     result = stored_sweep(store)
     store.close()
     measure = measure_of(result.rows)
-    places = [(i, v) for i, row in enumerate(result.rows)
-              if (v := row["plan"].get(measure.field)) is not None]  # fmt: skip
+    found = ((i, measure.of(row)) for i, row in enumerate(result.rows))
+    places = [(i, value) for i, value in found if value is not None]
     if places:
         axes.plot(*zip(*places, strict=True), ".")
     axes.set(xlabel="point", ylabel=measure.name)

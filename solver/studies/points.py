@@ -93,16 +93,30 @@ class SweepSpec:
 
     def points(self) -> Iterator[Point]:
         """Yield every point, the last axis fastest."""
+        return (self._point(labels, fields) for labels, fields in self.combinations())
+
+    def combinations(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Yield the labels of every point, and every field that it lays over the file."""
         for name in self.scenarios or (None,):
             scenario = self.scenarios[name] if name is not None else {}
             for values in itertools.product(*(axis.values for axis in self.axes)):
                 chosen = {a.field: v for a, v in zip(self.axes, values, strict=True)}
                 labels = ({SCENARIO: name} if name is not None else {}) | chosen
-                yield self._point(labels, {**self.overrides, **scenario, **chosen})
+                yield labels, {**self.overrides, **scenario, **chosen}
+
+    def problem_of(self, fields: Mapping[str, Any]) -> PlanningProblem:
+        """Return the file's problem with fields laid over it.
+
+        Raises
+        ------
+        InputError
+            Where it is not valid.
+        """
+        return parse_problem(self.text, self.path, tree(fields), _where(fields))
 
     def _point(self, labels: dict[str, Any], fields: Mapping[str, Any]) -> Point:
         try:
-            problem = parse_problem(self.text, self.path, tree(fields), _where(fields))
+            problem = self.problem_of(fields)
         except InputError as error:
             parts = [self.key, canonical(list(labels.values())), tool_version()]
             key = hashlib.sha256(canonical(parts).encode()).hexdigest()
@@ -167,6 +181,7 @@ def read_sweep(
     data = load_yaml(text, path).data
     data = data if isinstance(data, dict) else {}
     axes = tuple(varied) or _axes(data.get("sweep"), path)
+    _once(axes, "--vary" if varied else f"{path}: sweep")
     listed = _scenarios(data.get("scenarios"), path)
     unknown = [name for name in scenarios if name not in listed]
     if unknown:
@@ -183,6 +198,15 @@ def read_sweep(
         message = f"{spec.size:,} points: at most {MOST_POINTS:,}."
         raise InputError(Problem(path, 0, 0, "sweep", "SP109", message, "Vary less."))
     return spec
+
+
+def _once(axes: Sequence[Axis], where: str) -> None:
+    """Refuse a field that is varied twice, which two names of it can hide."""
+    fields = [axis.field for axis in axes]
+    for field in fields:
+        if fields.count(field) > 1:
+            hint = "Put all of its values into one list."
+            raise InputError(Problem(where, 0, 0, field, "SP112", "is varied twice.", hint))
 
 
 def _says_stages(data: Mapping[str, Any]) -> bool:

@@ -10,31 +10,15 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from topology.errors import InputError, Problem
 
 from .points import Point, SweepSpec
+from .store_file import named, opened
 from .vary import Axis
 from .worker import FAILED, Outcome
 
-WAIT_S = 60.0
-"""How long a writer waits for another one."""
-
-SCHEMA = 1
-_TABLES = """
-CREATE TABLE IF NOT EXISTS points(
-  key TEXT PRIMARY KEY, status TEXT NOT NULL, record TEXT, reason TEXT, seconds REAL NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS sweeps(
-  key TEXT PRIMARY KEY, number INTEGER NOT NULL, spec TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS members(
-  sweep TEXT NOT NULL, place INTEGER NOT NULL, point TEXT NOT NULL, labels TEXT NOT NULL,
-  PRIMARY KEY(sweep, place)
-) WITHOUT ROWID;
-"""
 OPEN = "unknown"
 """Status of a point that ran out of time, which another run may finish; so may a failed one."""
 
@@ -42,16 +26,8 @@ OPEN = "unknown"
 class Store:
     """An open file of results."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        with self._named():
-            self.base = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
-            self.base.execute("PRAGMA journal_mode=WAL")
-            self.base.execute("PRAGMA synchronous=NORMAL")
-            version = int(self.base.execute("PRAGMA user_version").fetchone()[0])
-            if version not in (0, SCHEMA):
-                raise sqlite3.DatabaseError(f"it has version {version} of the tables")
-            self.base.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version={SCHEMA};COMMIT")
+    def __init__(self, path: str, base: sqlite3.Connection) -> None:
+        self.path, self.base = path, base
 
     def close(self) -> None:
         """Close the file."""
@@ -99,7 +75,7 @@ class Store:
         """
         rows = self._rows("SELECT spec FROM sweeps ORDER BY number DESC LIMIT 1", ())
         if not rows:
-            hint = "Run a sweep with -o first."
+            hint = "Name the -o file of a sweep."
             raise InputError(Problem(self.path, 0, 0, "", "SP100", "holds no sweep.", hint))
         return _spec_of(rows[0][0])
 
@@ -114,12 +90,12 @@ class Store:
             yield {"labels": json.loads(labels), "status": status, "reason": reason, "plan": plan}
 
     def _rows(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        with self._named():
+        with named(self.path):
             return self.base.execute(query, values).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._named():
+        with named(self.path):
             self.base.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -129,31 +105,27 @@ class Store:
                     self.base.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Turn what SQLite says into an error with the file's name."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            hint = "Make room and continue with --resume: finished points are kept."
-            if "full" not in str(error) and "I/O" not in str(error):
-                hint = "Name another file with -o."
-            message = f"cannot be written: {error}."
-            raise InputError(Problem(self.path, 0, 0, "", "SP100", message, hint)) from None
-
 
 def open_store(path: str, must_exist: bool = False) -> Store:
-    """Open a file of results.
+    """Open a file of results to write into it; a new or empty one is made one.
 
     Raises
     ------
     InputError
-        SP100 where it is missing and must exist, or is no such file.
+        Where it is missing and must exist, holds anything else, or cannot be written.
     """
-    if must_exist and not Path(path).is_file():
-        hint = "Run the sweep with -o first."
-        raise InputError(Problem(path, 0, 0, "", "SP100", "is not there.", hint))
-    return Store(path)
+    return Store(path, opened(path, must_exist))
+
+
+def read_store(path: str) -> Store:
+    """Open a file of results to read it.
+
+    Raises
+    ------
+    InputError
+        Where it is no such file, or damaged.
+    """
+    return Store(path, opened(path, must_exist=True, read=True))
 
 
 def _spec_text(spec: SweepSpec) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from topology.units import DAY
 from ..report.blocks import Block, Column, Facts, Report, Sheet
 from ..report.cells import count, figures, percent1, usd
 from ..report.files import write_whole
+from ..report.plan_rows import of_one_step
 from ..report.render import render
 from ..report.resolved import tool_version
 from .points import SweepSpec
@@ -35,7 +36,7 @@ def sweep_report(result: SweepResult) -> Report:
              ("Points", f"{len(rows):,}: {counted}"))  # fmt: skip
     blocks: tuple[Block, ...] = (
         Facts(heads),
-        Sheet(_columns(spec), tuple(map(_cells, rows[:SHOWN]))),
+        Sheet(_columns(spec, rows), tuple(map(_cells, rows[:SHOWN]))),
     )
     notes = []
     if len(rows) > SHOWN:
@@ -134,7 +135,10 @@ def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
             "status": row["status"], "days": None if wall is None else wall / DAY}  # fmt: skip
 
 
-def _columns(spec: SweepSpec) -> tuple[Column, ...]:
+def _columns(spec: SweepSpec, rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """Return the columns; days where runs have a length."""
+    plans = [row["plan"] for row in rows if row["plan"]]
+    step = bool(plans) and all(map(of_one_step, plans))
     labels = [Column(f"label {name}", name.rpartition(".")[2]) for name in spec.columns]
     return (
         *labels,
@@ -143,6 +147,6 @@ def _columns(spec: SweepSpec) -> tuple[Column, ...]:
         Column("layout", "plan", align="left"),
         Column("step_s", "step s", figures),
         Column("mfu", "MFU", percent1),
-        Column("days", "days", figures),
-        Column("usd", "cost $", usd),
+        *(() if step else (Column("days", "days", figures),)),
+        Column("usd", "$ a step" if step else "cost $", usd),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,9 @@ from ..search.search import solve
 FAILED = "error"
 LONGEST_ERROR = 2000
 """Characters of an error that are kept."""
+
+LOOK_S = 1.0
+"""How often a worker looks whether its sweep still runs."""
 
 
 @dataclass(frozen=True)
@@ -65,3 +70,17 @@ def solve_point(key: str, problem: PlanningProblem, time_limit_s: float | None) 
 
 def _since(started: float) -> float:
     return time.perf_counter() - started
+
+
+def end_with(parent: int) -> None:
+    """End this worker soon after the process that started it, which may be killed.
+
+    A pool would otherwise wait minutes for work that nobody sends.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

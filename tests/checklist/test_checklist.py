@@ -60,6 +60,13 @@ def test_a_good_plan_passes_everything_without_advice() -> None:
         ("CL-05", {"learning_rate_scaled": False}, "warn", "Scale the learning rate"),
         ("CL-06", {"checkpoint_hours": None}, "advice", "every 1–2 hours"),
         ("CL-06", {"checkpoint_hours": 6.0}, "warn", "every 1–2 hours"),
+        (
+            "CL-06",
+            {"checkpoint_hours": None, "save_steps": 470, "save_hours": 6.7},
+            "advice",
+            "every 470 steps, 6.7 h",
+        ),
+        ("CL-06", {"checkpoint_hours": 1.0, "save_steps": 9, "save_hours": 0.2}, "warn", "0.2 h"),
         ("CL-07", {"gradient_clip": None}, "advice", "typically at 1.0"),
         ("CL-07", {"gradient_clip": 0.0}, "warn", "typically at 1.0"),
         ("CL-08", {"warmup_steps": None}, "advice", "10–100 of 10,000 steps"),

@@ -171,7 +171,7 @@ def step_s(finetune: Finetune | None, zero: int = 1, **degrees: int) -> float:
     model = Calibrated(job(finetune), group, Limits(), search, MEGATRON)
     tables = model.tables(Shapes.of(**{"dp": 16, "microbatches": 4, **degrees}))
 
-    return model.estimate(tables, 0, Choice(0, (0, 0, 0))).time.step_s
+    return model.estimates(tables, [Choice(0, (0, 0, 0))])[0].time.step_s
 
 
 def test_time_of_what_is_not_trained() -> None:
@@ -195,7 +195,7 @@ def test_adapters_send_little() -> None:
             model = Calibrated(job(finetune), group, Limits(), search, MEGATRON)
             tables = model.tables(Shapes.of(dp=16, microbatches=4))
 
-            time = model.estimate(tables, 0, Choice(0, (0, 0, 0))).time
+            time = model.estimates(tables, [Choice(0, (0, 0, 0))])[0].time
             sent[name, zero] = time.communication["dp"].total_s
     assert sent["lora", 1] < 0.02 * sent["whole", 1]
     assert 0.4 < sent["lora", 3] / sent["whole", 3] < 0.7

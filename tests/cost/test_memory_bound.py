@@ -53,7 +53,7 @@ def layouts(draw: st.DrawFn) -> Shapes:
          Recipe(precision="fp8", moment_bytes=2))
     ),
     switches=st.fixed_dictionaries({
-        "schedule": st.sampled_from(("1f1b", "zb-1p", "zb-2p")),
+        "schedule": st.sampled_from(("1f1b", "zb-h1", "zb-1p", "zb-2p")),
         "recompute_modules": st.sampled_from(
             (("core_attn",), ("operators",), ("moe_act", "layernorm"), ("mlp",))
         ),

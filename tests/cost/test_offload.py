@@ -100,7 +100,7 @@ def times(offload: Offload) -> Any:
     group = ClusterSpec.model_validate("2x8xH100").build().group
     search = Search(zero=(1,), recompute=("none",), hsdp=False, offload=offload)
     model = Calibrated(JOB, group, Limits(), search, MEGATRON)
-    return model.estimate(model.tables(SHAPES), 0, Choice(0, (0, 0, 0)))
+    return model.estimates(model.tables(SHAPES), [Choice(0, (0, 0, 0))])[0]
 
 
 def test_time_on_the_host_is_part_of_the_step() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.cost.schedule import bubble_fraction, chunks_in_flight, pipeline_grains, step_ticks
+from solver.cost.bubble import bubble_fraction
+from solver.cost.schedule import chunks_in_flight, pipeline_grains, step_ticks
 from solver.cost.simulate import simulate
 from solver.cost.ticks import TICK_S
 

@@ -13,15 +13,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solver.checklist import review
 from solver.job.reliability import Reliability
 from solver.launch.describe import run_of
 from solver.launch.description import Run
 from solver.launch.errors import LaunchError
 from solver.launch.export import export
-from solver.launch.schedule import DAY_S, clock, times
+from solver.launch.schedule import DAY_S, clock, late, times
 from solver.launch.targets.base import Wanted
 from solver.launch.targets.shell import job_name
 from solver.layout_check import LayoutRequest, check
+from solver.report.checked import layout_facts
 from topology import InputError
 
 from .plans import problem_of
@@ -144,14 +146,13 @@ def test_failures_are_counted_once() -> None:
     assert plain is not None
     assert 1.001 < plain / step < 1.1
     never = replace(problem, reliability=Reliability(failures=0.0))
-    assert run_of(never, check(never, LayoutRequest(**MEGATRON[1]))).interval_s is None
+    assert run_of(never, check(never, LayoutRequest(**MEGATRON[1]))).interval_s == DAY_S
 
 
 def test_checkpoints_come_every_so_many_steps() -> None:
     assert times(run(), Wanted()).save_steps == 2400
     assert times(run(), Wanted(save_every_s=60.0)).save_steps == 6
     assert times(run(), Wanted(save_every_s=1.0)).save_steps == 1
-    assert times(run(interval_s=None), Wanted()).save_steps == 8640  # once a day
 
 
 def test_the_time_limit_is_the_prediction_and_a_margin() -> None:
@@ -171,6 +172,28 @@ def test_a_long_run_is_cut_into_jobs_that_reach_its_end() -> None:
     minutes = int(text.partition("--exit-duration-in-mins ")[2].split()[0])
     assert 24 * 60 - 10 < minutes < 24 * 60 - 5
     assert "--exit-duration-in-mins" not in written("slurm")
+
+
+def test_jobs_that_end_before_they_save_are_warned_of() -> None:
+    hour = 3600.0
+    assert late(times(run(), Wanted(longest_s=2 * hour)))[0].startswith("jobs of 2.00 h end before")
+    for fine in (
+        Wanted(longest_s=2 * hour, save_every_s=hour),
+        Wanted(longest_s=24 * hour),
+        Wanted(time_s=2 * hour),
+    ):
+        assert late(times(run(), fine)) == ()
+
+
+def test_check_and_export_say_the_same_interval() -> None:
+    problem = problem_of("llama3-70b", 8, "megatron")
+    for reliability in (None, Reliability(failures=20.0), Reliability(interval_s=1800.0)):
+        given = replace(problem, reliability=reliability)
+        plan = check(given, LayoutRequest(**MEGATRON[1]))
+        saved = times(run_of(given, plan), Wanted(time_s=1e6))
+        rules = {rule.id: rule for rule in review(layout_facts(given, plan))}
+        assert f"every {saved.save_steps:,} steps" in rules["CL-06"].advice
+        assert rules["CL-06"].limit == pytest.approx(saved.save_every_s / 3600)
 
 
 def test_a_run_without_a_length_asks_for_a_time() -> None:

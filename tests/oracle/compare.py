@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from solver.search.search import solve
 
 from .enumerator import (
     Block,
+    Goal,
     Plan,
     Point,
     blocks,
@@ -22,7 +24,7 @@ from .enumerator import (
     find_plan,
 )
 from .legal import Question, gpu_counts
-from .problems import question
+from .problems import questions
 
 
 class Mismatch(NamedTuple):
@@ -95,6 +97,7 @@ def read_plan(plan: ProductPlan, kinds: tuple[str, ...]) -> Plan:
         step=step_of(plan),
         mebibytes=mebibytes_of(plan),
         slowdown=slowdown_of(plan),
+        late=("1f1b", "zb-h1").index(plan.options.schedule),
     )
     assert found.axes == plan.axes, (found.axes, plan.axes)
     return found
@@ -134,12 +137,24 @@ class Truth:
     @classmethod
     def of(cls, problem: PlanningProblem) -> Truth:
         """Enumerate it."""
-        asked = question(problem)
-        priced = blocks(asked)
-        best = enumerate_best(asked, problem.objective.minimise, priced)
+        asked = questions(problem)
+        each = [blocks(one) for one in asked]
+        best = best_of_all(asked, problem.objective.minimise, each)
+        priced = list(itertools.chain.from_iterable(each))
         pareto = problem.objective.pareto
-        front = tuple(enumerate_front(asked, priced)) if pareto else None
-        return cls(asked, priced, best, front)
+        front = tuple(enumerate_front(asked[0], priced)) if pareto else None
+        return cls(asked[0], priced, best, front)
+
+
+def best_of_all(questions: list[Question], goal: Goal, priced: list[list[Block]]) -> Plan | None:
+    """Return the best plan over several schedules; one that is as good in the first three wins
+    where its schedule comes first."""
+    every = [
+        plan
+        for one, blocks_of_it in zip(questions, priced, strict=True)
+        if (plan := enumerate_best(one, goal, blocks_of_it)) is not None
+    ]
+    return min(every, key=lambda plan: (plan.key(goal)[:3], plan.late), default=None)
 
 
 def differences(result: Result, truth: Truth) -> list[Mismatch]:
@@ -181,9 +196,15 @@ def _plans(result: Result, truth: Truth, plans: tuple[ProductPlan, ...]) -> list
         known = find_plan(truth.priced, have)
         if known != have:
             found.append(Mismatch("plan", have, known))
-        elif truth.best is not None and have.key(goal) < truth.best.key(goal):
+        elif truth.best is not None and _better(have, truth.best, goal):
             found.append(Mismatch("plan better than the best", have, truth.best))
     return found
+
+
+def _better(plan: Plan, best: Plan, goal: Goal) -> bool:
+    """Whether a plan comes before the best; plans of two schedules compare in three figures."""
+    looked_at = None if plan.late == best.late else 3
+    return plan.key(goal)[:looked_at] < best.key(goal)[:looked_at]
 
 
 def _bound(result: Result, truth: Truth) -> list[Mismatch]:

@@ -13,7 +13,7 @@ import numpy as np
 from solver.cost.goodput import Goodput
 from solver.cost.shapes import Shapes
 from solver.cost.ticks import MAX_TICKS
-from solver.job.job import Job, Limits, Objective, PlanningProblem
+from solver.job.job import Account, Job, Limits, Objective, PlanningProblem
 from solver.job.search import Search
 from solver.job.transformer import Transformer
 from solver.plan import Plan
@@ -26,10 +26,12 @@ from .compare import Mismatch, wall_of
 from .enumerator import charged
 from .legal import gpu_counts, legal_shapes, shape_keeps_limits
 from .mixed import instances_of, least_step, pipelines
-from .problems import question
+from .problems import ZERO_BUBBLE, question
 
 GPUS = ("h100-80gb-sxm", "a100-80gb-sxm", "a100-40gb-sxm")
 MICRO_USD = 1e6
+LATE_SHARE = 0.4
+"""Share of the problems on one node group whose weight gradients wait (ZB-H1)."""
 
 
 def free_problem(seed: int, number: int, groups: int) -> PlanningProblem:
@@ -48,7 +50,9 @@ def free_problem(seed: int, number: int, groups: int) -> PlanningProblem:
         }
         for gpu in dice.sample(GPUS, groups)
     ]
+    late = groups == 1 and dice.random() < LATE_SHARE
     search = {
+        "schedule": "zb-h1" if late else "1f1b",
         "recompute": dice.choice((("none",), ("none", "full"))),
         "stages": "free",
         "order": ("tp-cp-ep-dp-pp",),
@@ -69,6 +73,7 @@ def free_problem(seed: int, number: int, groups: int) -> PlanningProblem:
         ),
         search=Search.model_validate(search),
         objective=Objective(minimise=dice.choice(("time", "cost"))),
+        account=Account(profile=ZERO_BUBBLE if late else None),
     )
 
 

@@ -57,6 +57,8 @@ class Plan(NamedTuple):
     step: int
     mebibytes: int
     slowdown: int = 1_000_000
+    late: int = 0
+    """Whether weight gradients wait: which schedule this is, 1F1B or ZB-H1."""
 
     @property
     def wall(self) -> int:
@@ -195,6 +197,7 @@ class Block:
             step=int(priced.step[row, column]),
             mebibytes=int(priced.mebibytes[row, column]),
             slowdown=slowdown(self.question, held_gpus(self.question, self.gpus)),
+            late=int(self.question.search.schedule == "zb-h1"),
         )
 
 

@@ -19,6 +19,7 @@ from solver.cost.goodput import Goodput
 from solver.cost.shapes import Shapes
 from solver.cost.stages import interleaves, stack_fits
 from solver.cost.tables import Tables
+from solver.job.counting import attention_core_flops, forward_flops, mean_span
 from solver.job.job import Job, Limits
 from solver.job.search import Recompute, Search
 from topology.cluster import NodeGroup
@@ -125,10 +126,11 @@ def legal_shapes(question: Question, gpus: int) -> Iterator[dict[str, int]]:
     """Every shape on so many GPUs, whatever the limits say."""
     job, search = question.job, question.search
     model = job.transformer
+    late = search.schedule == "zb-h1"  # weight gradients wait: a pipeline of whole stages
     pipelines = {
-        pp: interleavings(question, pp)
+        pp: [v for v in interleavings(question, pp) if v == 1 or not late]
         for pp in wanted(divisors(gpus), search.pp)
-        if pp <= model.layers
+        if (2 if late else 1) <= pp <= model.layers
     }
     for tp, cp, pp in itertools.product(
         wanted(tensor.degrees(model), search.tp),
@@ -182,8 +184,8 @@ def orders(question: Question, degrees: dict[str, int], spread: int) -> list[int
 def shape_keeps_limits(question: Question, shape: dict[str, int]) -> bool:
     """Limits that the degrees alone decide: bubble, TP inside a node or NVLink domain, stages."""
     limits, group, pp = question.limits, question.group, shape["pp"]
-    slots = shape["vpp"] * shape["microbatches"] + pp - 1
-    if 10_000 * (pp - 1) > round(10_000 * limits.max_bubble) * slots:
+    idle, busy = idle_and_busy(question, shape)
+    if 10_000 * idle > round(10_000 * limits.max_bubble) * (busy + idle):
         return False
     room = max(group.nvlink_domain, group.gpus_per_node)
     if limits.tp_within_node and (shape["tp"] > room or room % shape["tp"]):
@@ -191,10 +193,28 @@ def shape_keeps_limits(question: Question, shape: dict[str, int]) -> bool:
     return pp <= limits.max_stages
 
 
+def idle_and_busy(question: Question, shape: dict[str, int]) -> tuple[int, int]:
+    """Parts of a step that a stage waits and works: by count, or by FLOPs where weights wait."""
+    pp, microbatches = shape["pp"], shape["microbatches"]
+    if question.search.schedule == "1f1b":
+        return pp - 1, shape["vpp"] * microbatches
+    model, seen = question.job.transformer, question.job.document_tokens
+    forward = forward_flops(model, seen, "causal", None)
+    core = sum(
+        attention_core_flops(model, mean_span(seen, model.window if windowed else None))
+        for windowed in [True] * model.window_layers
+        + [False] * (model.layers - model.window_layers)
+    )
+    weights = round(10_000 * (forward - core) / (3 * forward))
+    late = min(microbatches, pp) - 1
+    return (pp - 1) * (10_000 - weights) - late * weights, 10_000 * microbatches
+
+
 def legal_shardings(question: Question, tp: int, cp: int, dp: int) -> list[tuple[int, int]]:
     """ZeRO stage and replica groups: everything over all ranks, then ZeRO-3 in smaller groups."""
     group, search = question.group, question.search
-    stages = sorted(wanted([0, 1, 2, 3], search.zero))
+    possible = [0, 1] if search.schedule == "zb-h1" else [0, 1, 2, 3]
+    stages = sorted(wanted(possible, search.zero))
     stages = [stage for stage in stages if keeps_rules(question, "zero", stage)]
     whole_group = stages if keeps_rules(question, "dp_replicate", 1) else []
     if dp * cp == 1:  # one rank has nothing to shard over: all stages are the same

@@ -15,7 +15,8 @@ from solver.job.job import MAX_DEADLINE_S, MAX_USD, Account, Job, Limits, Object
 from solver.job.recipe import Precision, Recipe
 from solver.job.reliability import Reliability
 from solver.job.rules import Relation, Rule
-from solver.job.search import OFFLOADS, Search
+from solver.job.schedules import SCHEDULES
+from solver.job.search import OFFLOADS, Search, Variants
 from topology import Cluster, ClusterSpec
 
 from .enumerator import Plan
@@ -185,8 +186,39 @@ def question(problem: PlanningProblem) -> Question:
         book = Textbook(job, group, limits, search, account)
         return Question(job, group, limits, search, book, goodput)
     profile = load_profile(account.profile or FRAMEWORK_STACK[problem.framework], group.gpu.id)
+    if search.schedule == "zb-h1":
+        software = profile.software.model_copy(update={"schedule": search.schedule})
+        profile = profile.model_copy(update={"software": software})
     cost = Calibrated(job, group, limits, search, profile)
     return Question(job, group, limits, search, cost, goodput)
+
+
+def questions(problem: PlanningProblem) -> list[Question]:
+    """Return what the enumerator asks of a problem with several schedules: one for each."""
+    listed = problem.search.variants.schedule or (problem.search.schedule,)
+    return [
+        question(replace(problem, search=problem.search.model_copy(update={"schedule": schedule})))
+        for schedule in listed
+    ]
+
+
+ZERO_BUBBLE = "zero-bubble-megatron"
+"""The stack that has ZB-H1."""
+
+
+def with_schedules(problem: PlanningProblem, seed: int, number: int) -> PlanningProblem:
+    """Let weight gradients wait in every plan, or where it helps, of some of the problems."""
+    dice = Dice(f"schedules {seed}/{number}")
+    plain = problem.account.cost_model == "calibrated" and problem.job.finetune is None
+    if not plain or "activations" in problem.search.offload or dice.chance(0.6):
+        return problem
+    several = dice.chance(0.5)
+    update = {"variants": Variants(schedule=SCHEDULES)} if several else {"schedule": "zb-h1"}
+    return replace(
+        problem,
+        account=Account(profile=ZERO_BUBBLE),
+        search=problem.search.model_copy(update=update),
+    )
 
 
 def with_money_limits(

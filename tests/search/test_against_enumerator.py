@@ -15,7 +15,7 @@ from solver.job.search import Search
 from ..oracle.coarse import coarse_costs
 from ..oracle.compare import compare, compare_cut_short
 from ..oracle.enumerator import enumerate_best
-from ..oracle.problems import question, random_problem, with_money_limits
+from ..oracle.problems import question, random_problem, with_money_limits, with_schedules
 
 SEED = 20
 
@@ -72,3 +72,11 @@ def test_tensor_parallelism_across_nodes(within: bool) -> None:
             if len(found) >= 4 and any(found) is not within:
                 break
     assert any(found) is not within
+
+
+@pytest.mark.parametrize("number", [0, 1, 10, 11, 12])
+def test_schedules_equal_the_enumerator(number: int) -> None:
+    """Weight gradients wait in every plan, or where it helps."""
+    problem = with_schedules(random_problem(SEED, number), SEED, number)
+    assert "zb-h1" in problem.search.schedules
+    assert compare(problem, time_limit_s=60).mismatches == ()

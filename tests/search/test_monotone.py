@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.job.job import MAX_DEADLINE_S, MAX_USD, Account, Limits, PlanningProblem
 from solver.job.rules import AXES, Rule
+from solver.job.schedules import SCHEDULES
 from solver.job.search import CP_COMMS, OFFLOADS, RECOMPUTE, Search, Variants
 from tests.oracle.models import FAMILIES
 from tests.oracle.problems import random_problem
@@ -140,6 +141,7 @@ LISTS: dict[str, Axis] = dict(
         variant("precision", "bf16", "fp8", "fp16"),
         variant("offload", *OFFLOADS),
         variant("cp_comm", *CP_COMMS),
+        variant("schedule", *SCHEDULES),
         variant("recompute_modules", ("core_attn",), ("core_attn", "mlp"), ("layernorm",)),
     )
 )
@@ -152,7 +154,7 @@ FREER: dict[str, tuple[Any, Any]] = {
     "stages": ("even", "free"),
 }
 """Every other field, from less to more."""
-SINGLE = {"offload", "cp_comm", "recompute_modules"}
+SINGLE = {"offload", "cp_comm", "recompute_modules", "schedule"}
 """One value for all plans; the variants of these names list several."""
 
 

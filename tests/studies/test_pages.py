@@ -14,7 +14,8 @@ from tests.cli.running import EXAMPLE, run
 
 FIGURES = ("plans by time and cost", "memory of a GPU by stage", "parts of a step",
            "pipeline timeline")  # fmt: skip
-VOID = {"meta", "link", "br", "img", "input", "hr"}
+QUICK = "--no-sensitivity"
+VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 
 
 class Page(HTMLParser):
@@ -72,7 +73,7 @@ def seventy(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_page_of_70b_on_64_gpus(seventy: str, tmp_path: Path) -> None:
     target = tmp_path / "r.html"
-    assert run("report", seventy, "--html", str(target)).exit_code == 0
+    assert run("report", seventy, QUICK, "--html", str(target)).exit_code == 0
     text = target.read_text()
     page = checked(text)
     drawn = {attrs.get("aria-label") for tag, attrs in page.tags if tag == "svg"}
@@ -83,7 +84,7 @@ def test_the_page_of_70b_on_64_gpus(seventy: str, tmp_path: Path) -> None:
         assert word in text
     picture = next(attrs["src"] or "" for tag, attrs in page.tags if tag == "img")
     assert "NVLink" in base64.b64decode(picture.partition(",")[2]).decode()
-    again = run("report", seventy)
+    again = run("report", seventy, QUICK)
     assert again.stdout == text
     checks = [run("check", file, "--format", "json").stdout for file in (str(target), seventy)]
     assert checks[0] == checks[1] != ""
@@ -93,14 +94,15 @@ def test_flip_points_are_added_where_asked_for(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     small = ("--model=llama3-8b", "--cluster=1x8xH100", "--seq-len=4096", "--global-batch=64seq")
     assert run("solve", *small, "--stages=even", "-o", str(plan)).exit_code == 0
-    assert "<h2>Flip points</h2>" not in run("report", str(plan)).stdout
+    assert "<h2>Flip points</h2>" not in run("report", str(plan), QUICK).stdout
     text = run("report", str(plan), "--flips").stdout
     checked(text)
     assert "<h2>Flip points</h2>" in text
+    assert "<h2>Sensitivity</h2>" in text
 
 
 def test_rejected_plans_say_which_limit_they_break(seventy: str) -> None:
-    text = run("report", seventy).stdout
+    text = run("report", seventy, QUICK).stdout
     titles = re.findall(r"<g><title>([^<]*)</title><path class=\"bad\"", text)
     assert titles
     assert all(re.search(r"(memory|communication|bubble): ", title) for title in titles)
@@ -114,9 +116,9 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     data = json.loads(plan.read_text())
     data["problem"]["model"]["name"] = name
     data["problem"]["cluster"]["name"] = "<script>'\""
-    data["plans"][0]["recompute"] = "<b>" + "y" * 10_000
+    data["notes"] = ["<b>" + "y" * 10_000]
     plan.write_text(json.dumps(data))
-    result = run("report", str(plan))
+    result = run("report", str(plan), QUICK)
     assert result.exit_code == 0, result.stderr
     page = checked(result.stdout)
     assert "<script>alert" not in result.stdout
@@ -136,7 +138,8 @@ def test_the_page_of_a_sweep(tmp_path: Path) -> None:
     result = run("report", store)
     page = checked(result.stdout)
     drawn = [attrs.get("aria-label") for tag, attrs in page.tags if tag == "svg"]
-    assert drawn == ["cost, USD over cluster.nodes and model", "cost, USD along cluster.nodes"]
+    both = ("cost, USD over cluster.nodes and model", "cost, USD along cluster.nodes")
+    assert drawn == [name for name in both for _ in range(2)]  # for much room and for little
     assert 'class="bad"' in result.stdout  # 70B does not fit one node
     assert len(json.loads("".join(page.inside))["points"]) == 12
 
@@ -147,6 +150,23 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     result = run("report", str(wrong))
     assert result.exit_code == 2
     assert "is damaged" in result.stderr
+
+
+def test_a_plan_that_cannot_be_is_refused(seventy: str, tmp_path: Path) -> None:
+    data = json.loads(Path(seventy).read_text())
+    data["plans"][1]["layout"]["pp"] = 3
+    wrong = tmp_path / "plan.json"
+    wrong.write_text(json.dumps(data))
+    result = run("report", str(wrong), QUICK)
+    assert result.exit_code == 2
+    assert "plans[1]: is damaged" in result.stderr
+
+
+def test_a_problem_file_holds_no_plan() -> None:
+    result = run("report", EXAMPLE)
+    assert result.exit_code == 2
+    assert "holds no plan" in result.stderr
+    assert "solve -o" in result.stderr
 
 
 @pytest.mark.parametrize("form", ["png", "svg"])

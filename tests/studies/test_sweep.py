@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
-import random
-import signal
+import pty
 import sqlite3
-import subprocess
-import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.cli.running import ROOT, run
+from solver.studies.store import open_store
+from tests.cli.running import run
+from tests.studies.sweeping import killed_again_and_again, sound, started, sweep
 
 FILE = """\
 model: llama3-8b
@@ -36,32 +36,6 @@ def base(tmp_path: Path) -> str:
     return str(tmp_path / "base.yaml")
 
 
-def sweep(base: str, store: Path, *args: str, form: str = "json") -> str:
-    result = run("sweep", base, "-o", str(store), "--format", form, *args)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
-
-
-def started(base: str, store: Path, *args: str, before: str = "") -> subprocess.Popen[bytes]:
-    code = f"{before}import cli; cli.main()"
-    command = [sys.executable, "-c", code, "sweep", base, "-o", str(store), "-q"]
-    command += ["--format", "json", *args]
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        command,
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def sound(store: Path) -> int:
-    """Points of a file, which must be whole."""
-    with sqlite3.connect(store) as base:
-        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        return int(base.execute("SELECT COUNT(*) FROM points").fetchone()[0])
-
-
 def test_serial_and_local_give_the_same_bytes(base: str, tmp_path: Path) -> None:
     serial = sweep(base, tmp_path / "a.sqlite", "--engine=serial", *FEW)
     local = sweep(base, tmp_path / "b.sqlite", "--engine=local", "--jobs=2", *FEW)
@@ -77,16 +51,6 @@ def test_dask_gives_the_same_bytes(base: str, tmp_path: Path) -> None:
     serial = sweep(base, tmp_path / "a.sqlite", "--engine=serial", *FEW)
     process = started(base, tmp_path / "b.sqlite", "--engine=dask", "--jobs=2", *FEW)
     stdout, stderr = process.communicate(timeout=120)
-    assert process.returncode == 0, stderr.decode()
-    assert stdout.decode() == serial
-
-
-@pytest.mark.nightly
-def test_ray_gives_the_same_bytes(base: str, tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    serial = sweep(base, tmp_path / "a.sqlite", "--engine=serial", *FEW)
-    process = started(base, tmp_path / "b.sqlite", "--engine=ray", "--jobs=2", *FEW)
-    stdout, stderr = process.communicate(timeout=240)
     assert process.returncode == 0, stderr.decode()
     assert stdout.decode() == serial
 
@@ -121,6 +85,15 @@ def test_an_infeasible_point_is_an_answer(base: str, tmp_path: Path) -> None:
     assert "memory" in data["points"][1]["reason"]
 
 
+def test_a_sweep_without_tokens_is_of_a_step(base: str, tmp_path: Path) -> None:
+    Path(base).write_text(FILE.replace(", tokens: 1B", ""))
+    shown = sweep(base, tmp_path / "s.sqlite", "--engine=serial", *FEW, form="table")
+    assert "$ a step" in shown
+    assert "days" not in shown
+    page = run("report", str(tmp_path / "s.sqlite")).stdout
+    assert 'aria-label="cost of a step, USD along cluster.nodes"' in page
+
+
 def test_exports_hold_every_point(base: str, tmp_path: Path) -> None:
     table, lines = tmp_path / "t.csv", tmp_path / "l.jsonl"
     sweep(base, tmp_path / "s.sqlite", "--engine=serial", *FEW, f"--export={table}",
@@ -142,39 +115,14 @@ def test_parquet(base: str, tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "t.parquet").num_rows == 6
 
 
-def changed(store: Path) -> int:
-    """When the store or its log was last written to."""
-    files = (store, store.with_name(f"{store.name}-wal"))
-    return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)
-
-
-def killed_again_and_again(base: str, tmp_path: Path, times: int, args: tuple[str, ...]) -> None:
-    dice, store, size = random.Random(times), tmp_path / "s.sqlite", SIZE
-    for _ in range(times):
-        process = started(base, store, *args)
-        # Starting takes longest: wait until it works on the file, then kill at any moment.
-        before = changed(store)
-        while changed(store) == before and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(dice.uniform(0.0, 0.6))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        if store.exists() and store.stat().st_size:
-            assert sound(store) <= size
-    resumed = run("sweep", "-o", str(store), "--resume", "--format=json", "--engine=serial")
-    fresh = sweep(base, tmp_path / "fresh.sqlite", "--engine=serial", *args)
-    assert resumed.exit_code == 0
-    assert resumed.stdout == fresh
-    assert sound(store) == size
-
-
 def test_killed_five_times_no_point_is_lost_or_doubled(base: str, tmp_path: Path) -> None:
-    killed_again_and_again(base, tmp_path, 5, (*MANY, "--engine=serial"))
-
-
-@pytest.mark.nightly
-def test_killed_a_hundred_times(base: str, tmp_path: Path) -> None:
-    killed_again_and_again(base, tmp_path, 100, MANY)
+    store, args = tmp_path / "s.sqlite", (*MANY, "--engine=serial")
+    counts = killed_again_and_again(base, store, 5, *args)
+    assert max(counts) <= SIZE
+    resumed = run("sweep", "-o", str(store), "--resume", "--format=json", "--engine=serial")
+    assert resumed.exit_code == 0
+    assert resumed.stdout == sweep(base, tmp_path / "fresh.sqlite", *args)
+    assert sound(store) == SIZE
 
 
 def test_two_writers_of_one_file(base: str, tmp_path: Path) -> None:
@@ -206,16 +154,135 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(base: str, tmp_path: P
 
 
 def test_resume_needs_a_sweep(tmp_path: Path) -> None:
-    missing = run("sweep", "--resume", "-o", str(tmp_path / "none.sqlite"))
-    assert missing.exit_code == 2
-    assert "is not there" in missing.stderr
-    (tmp_path / "text.sqlite").write_text("no database at all, and long enough to look at" * 3)
-    broken = run("sweep", "--resume", "-o", str(tmp_path / "text.sqlite"))
-    assert broken.exit_code == 2
-    assert "SP100" in broken.stderr
+    store = tmp_path / "none.sqlite"
+    for message in ("is not there", "is empty"):
+        missing = run("sweep", "--resume", "-o", str(store))
+        assert missing.exit_code == 2
+        assert message in missing.stderr
+        store.touch()
+
+
+def foreign_database(path: Path, version: int, table: bool) -> None:
+    base = sqlite3.connect(path)
+    base.execute(f"PRAGMA user_version={version}")
+    if table:
+        base.execute("CREATE TABLE points(x)")
+    base.commit()
+    base.close()
+
+
+@pytest.mark.parametrize("kind", ["text", "magic", "table", "version"])
+def test_files_of_others_are_left_alone(base: str, tmp_path: Path, kind: str) -> None:
+    store = tmp_path / "here" / "other.sqlite"
+    store.parent.mkdir()
+    if kind == "text":
+        store.write_text("no database at all, and long enough to look at" * 3)
+    elif kind == "magic":
+        store.write_bytes(b"SQLite format 3\x00")
+    else:
+        foreign_database(store, version=int(kind == "version") * 7, table=kind == "table")
+    before = store.read_bytes()
+    for args in ((base, *FEW), ("--resume",)):
+        result = run("sweep", *args, "-o", str(store))
+        assert result.exit_code == 2
+        assert "SP117" in result.stderr
+        assert "is no file of sweeps" in result.stderr
+    assert run("report", str(store)).exit_code == 2
+    assert store.read_bytes() == before
+    assert list(store.parent.iterdir()) == [store]
+
+
+def test_an_empty_file_becomes_a_store(base: str, tmp_path: Path) -> None:
+    """What mktemp makes, and what SQLite itself takes as a new database."""
+    store = tmp_path / "s.sqlite"
+    store.touch()
+    sweep(base, store, "--engine=serial", "--vary=cluster.nodes=1")
+    assert sound(store) == 1
+
+
+def test_a_damaged_store_is_named(base: str, tmp_path: Path) -> None:
+    store = tmp_path / "s.sqlite"
+    sweep(base, store, "--engine=serial", "--vary=cluster.nodes=1")
+    store.write_bytes(store.read_bytes()[:5000])
+    for command in (("report", str(store)), ("sweep", "--resume", "-o", str(store))):
+        result = run(*command)
+        assert result.exit_code == 2
+        assert "is damaged" in result.stderr
+        assert "cannot be written" not in result.stderr
+
+
+def test_two_may_begin_one_file_at_once(tmp_path: Path) -> None:
+    """SQLite does not wait where another one holds a file whose log is turned on: we do."""
+    path = tmp_path / "s.sqlite"
+    other = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.2, other.close)
+    timer.start()
+    store = open_store(str(path))
+    timer.join()
+    assert store.base.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
 
 
 def test_nothing_varied(base: str, tmp_path: Path) -> None:
     result = run("sweep", base, "-o", str(tmp_path / "s.sqlite"))
     assert result.exit_code == 2
     assert "nothing is varied" in result.stderr
+
+
+NONSENSE = {
+    "unknown section": ("--vary=foo=1",),
+    "unknown key": ("--vary=training.foo=1,2",),
+    "unknown deep key": ("--vary=cluster.inter.foo=1",),
+    "text for a number": ("--vary=training.seq_len=4096,abc",),
+    "number for a section": ("--vary=training=5",),
+    "no unit": ("--vary=cluster.inter.per_gpu=25",),
+    "no value fits": ("--vary=model=nope,none",),
+    "twice": ("--vary=training.seq_len=4096", "--vary=seq-len=8192"),
+    "folder": ("--vary=training.seq_len=4096", "--export=nowhere/t.csv"),
+}
+
+
+@pytest.mark.parametrize("args", NONSENSE.values(), ids=NONSENSE)
+def test_nonsense_is_refused_before_anything_is_solved(
+    base: str, tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    store = tmp_path / "s.sqlite"
+    result = run("sweep", base, "-o", str(store), "--engine=serial", *args)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error[SP")
+    assert "--vary" in result.stderr or "--export" in result.stderr
+    assert result.stderr.count("error[SP") == (2 if args == NONSENSE["no value fits"] else 1)
+    assert not store.exists()
+
+
+def test_nonsense_in_a_scenario_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "base.yaml"
+    file.write_text(f"{FILE}scenarios: {{good: {{training.seq_len: 8192}}, bad: {{model.foo: 1}}}}")
+    result = run("sweep", str(file), "-o", str(tmp_path / "s.sqlite"), "--engine=serial")
+    assert result.exit_code == 2
+    assert "'foo'" in result.stderr
+
+
+def on_a_terminal(base: str, store: Path, *args: str) -> str:
+    """What a sweep writes on stderr where that is a terminal."""
+    leader, follower = pty.openpty()
+    process = started(base, store, *args, stderr=follower, env={"TERM": "xterm", "COLUMNS": "100"})
+    os.close(follower)
+    process.communicate(timeout=120)
+    written = b""
+    with contextlib.suppress(OSError):  # the terminal has hung up
+        while part := os.read(leader, 65536):
+            written += part
+    os.close(leader)
+    assert process.returncode == 0
+    return written.decode()
+
+
+def test_progress_is_shown_on_a_terminal_only(base: str, tmp_path: Path) -> None:
+    args = ("--engine=serial", "--vary=model=llama3-8b,llama3-405b", FEW[1])
+    shown = on_a_terminal(base, tmp_path / "a.sqlite", *args)
+    for part in ("6/6 points", "pt/s", "eta", "infeasible 3"):
+        assert part in shown
+    assert on_a_terminal(base, tmp_path / "b.sqlite", *args, "-q") == ""
+    assert run("sweep", base, "-o", str(tmp_path / "c.sqlite"), *args).stderr == ""

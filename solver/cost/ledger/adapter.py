@@ -9,6 +9,7 @@ from topology.cluster import NodeGroup
 from topology.errors import Problem, UnsupportedError
 
 from ...job.job import PlanningProblem
+from ...job.schedules import SCHEDULES
 from ..textbook_inputs import TextbookInputs, read_inputs
 
 NOT_HERE = ("cp", "ep")
@@ -34,8 +35,8 @@ def textbook_inputs(problem: PlanningProblem, layout: Mapping[str, Any]) -> Text
     InputError
         For a layout that is impossible.
     UnsupportedError
-        For context or expert parallelism, which the account does not have, and for a mixture of
-        experts.
+        For context or expert parallelism and schedules but 1F1B, which the account does not have,
+        and for a mixture of experts.
     """
     if problem.job.transformer.moe is not None:
         message = "the textbook account knows dense models only."
@@ -54,6 +55,10 @@ def textbook_inputs(problem: PlanningProblem, layout: Mapping[str, Any]) -> Text
                 for axis in used
             )
         )  # fmt: skip
+    if layout.get("schedule") not in (None, SCHEDULES[0]):
+        message = f"{layout['schedule']}: the textbook account knows 1F1B only."
+        hint = "Leave it out, or use `shardplan check` with the calibrated model."
+        raise UnsupportedError(Problem("--layout", 0, 0, "schedule", "SP115", message, hint))
     return read_inputs(
         {
             "shape": _shape(problem),

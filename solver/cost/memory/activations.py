@@ -21,6 +21,7 @@ from ..shapes import Shapes
 from ..stages import Stages
 from ..ticks import FloatArray
 from .kept_inputs import KeptInputs, kept_inputs
+from .late_weights import most_held
 from .options import MemoryOptions
 
 HALF = 2.0
@@ -226,7 +227,8 @@ def activation_bytes(
         column[0], column[1], column[2], stages.index, profile.software.schedule
     )
     options, model = profile.memory, job.transformer
-    in_flight = chunks / column[1] * tokens_per_rank(job, shapes)[:, None]
+    tokens = tokens_per_rank(job, shapes)[:, None]
+    in_flight = chunks / column[1] * tokens
     ahead = model.mtp_layers * stages.has_head
     layers = layers_with_backward(job, shapes, stages)
     moe_layers = layers.moe_layers + (ahead if model.moe is not None else 0)
@@ -247,7 +249,13 @@ def activation_bytes(
             kept = kept - repeated * (dense - again)[:, None]
             repeated = np.minimum(stages.recomputed_moe, layers.moe_layers)
             kept = kept - repeated * (moe - again)[:, None]
-        parts.append(in_flight * (on_card * kept + engine + joined))
+        each = on_card * kept + engine + joined
+        if profile.software.schedule == "zb-h1":
+            sequence = sequence_ranks(profile, shapes)
+            held = most_held(job, shapes, stages, each, (dense_layers, moe_layers), sequence)
+            parts.append(tokens * held)
+        else:
+            parts.append(in_flight * each)
     return np.stack(parts, axis=-1)
 
 

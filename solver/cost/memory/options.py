@@ -9,8 +9,9 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
+
+from topology.packaged import packaged
 
 Implementation = Literal["fused", "eager", "transformers"]
 Metric = Literal["allocated", "reserved", "device"]
@@ -135,7 +136,7 @@ class MemoryOptions(BaseModel):
 @cache
 def _read() -> dict[str, Any]:
     text = resources.files("solver.cost").joinpath("profiles", "memory.yaml").read_text("utf-8")
-    data: dict[str, Any] = yaml.safe_load(text)
+    data: dict[str, Any] = packaged(text)
     return data
 
 

@@ -162,6 +162,25 @@ def memory_items(
     return MemoryItems(states, phases(kept), options, Moved(phases(here), away, kept - here))
 
 
+def least_bytes_anywhere(
+    job: Job,
+    profile: Profile,
+    shapes: Shapes,
+    stages: Stages,
+    kinds: tuple[Recompute, ...],
+    offload: int = 0,
+) -> FloatArray:
+    """Bound the peak of stages wherever they stand, given at the last place, shape (N, 4).
+
+    1F1B holds least there; ZB-H1, which only grows or only falls along the pipeline, at one end.
+    """
+    need = least_bytes(job, profile, shapes, stages, kinds, offload)
+    if profile.software.schedule != "zb-h1":
+        return need
+    first = replace(stages, index=0 * stages.index)
+    return np.minimum(need, least_bytes(job, profile, shapes, first, kinds, offload))
+
+
 def least_bytes(
     job: Job,
     profile: Profile,
@@ -172,16 +191,32 @@ def least_bytes(
 ) -> FloatArray:
     """Bound the peak from below over every sharding and recomputation, shape (N, 4).
 
-    ``kinds`` are in order of time, which is the reverse order of what they keep. Every term left
-    out is at least zero, and every term kept is at its least over the choices.
+    ``kinds`` are in order of time, which is the reverse order of what they keep.
+    """
+    return least_bytes_of_each(job, profile, shapes, stages, kinds[-1:], offload)[..., 0]
+
+
+def least_bytes_of_each(
+    job: Job,
+    profile: Profile,
+    shapes: Shapes,
+    stages: Stages,
+    kinds: tuple[Recompute, ...],
+    offload: int = 0,
+) -> FloatArray:
+    """Bound the peak from below over every sharding, shape (N, 4, K).
+
+    Every term left out is at least zero, and every term kept is at its least over the shardings.
     """
     weights = weights_of(job, shapes, stages)
-    static, early, end = least_states(job, profile, weights, shapes, offload)
-    saved = saved_per_token(job, profile, shapes, kinds[-1])
-    kept = activation_bytes(job, profile, shapes, stages, [saved])[..., 0]
+    static, early, end = (
+        part[..., None] for part in least_states(job, profile, weights, shapes, offload)
+    )
+    saved = [saved_per_token(job, profile, shapes, kind) for kind in kinds]
+    kept = activation_bytes(job, profile, shapes, stages, saved)
     if offload >= ACTIVATIONS_MOVE:
         kept = 0.0 * kept
-    at_loss = kept + loss_bytes(job, profile, shapes, stages)
+    at_loss = kept + loss_bytes(job, profile, shapes, stages)[..., None]
     at_loss = at_loss + (early if profile.memory.reuse else end)
     allocated = static + np.maximum(at_loss, end)
     return np.asarray(profile.memory.allocator * allocated + fixed_bytes(profile.memory))

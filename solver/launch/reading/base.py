@@ -161,7 +161,8 @@ def problem_of(problem: PlanningProblem, launch: Launch) -> PlanningProblem:
     except ValidationError as error:
         message = f"{error.errors()[0]['msg']}."
         raise InputError(Problem("--from", 0, 0, "batch", "SP109", message)) from None
-    update: dict[str, Any] = {"cp_comm": launch.cp_comm, "offload": launch.offload}
+    names = ("cp_comm", "offload", "schedule")
+    update: dict[str, Any] = {name: getattr(launch, name) for name in names}
     if launch.recompute == "selective":
         update["recompute_modules"] = launch.recompute_modules
     return dataclasses.replace(problem, job=asked, search=problem.search.model_copy(update=update))

@@ -30,6 +30,7 @@ def read(text: Text, problem: PlanningProblem) -> Reading:
     data = table("megatron")
     takes = {name: _takes(entry) for name, entry in data["options"].items()}
     shape = {"--num-layers": "one", "--num-experts": "one"}
+    shape |= data["fork_options"]
     started = dict.fromkeys(LAUNCHER, "one")
     others = set(data["others"]) - set(shape)
     options = read_options(text, {**takes, **shape, **started}, others)
@@ -101,6 +102,9 @@ def _refuse(options: Options, table_: Mapping[str, Any], problem: PlanningProble
          "--grad-reduce-in-bf16", "and --accumulate-allreduce-grads-in-fp32 exclude each other."),
         (has("--cpu-offloading-num-layers") and many_pp, "--cpu-offloading-num-layers",
          "takes no pipeline."),
+        (has("--enable-zero-bubble") and options.text("--zero-bubble-max-pending-backward")
+         != options.text("--pipeline-model-parallel-size", "1"), "--enable-zero-bubble",
+         "is estimated with as many --zero-bubble-max-pending-backward as stages only (zb-h1)."),
         (not has("--micro-batch-size"), "--micro-batch-size", "is missing."),
         (has("--expert-model-parallel-size") and model.moe is None
          and options.number("--expert-model-parallel-size", 1) > 1,
@@ -136,6 +140,7 @@ def _degrees(options: Options) -> dict[str, Any]:
         "ep": options.number("--expert-model-parallel-size", 1),
         "cp_comm": comms[options.choice("--cp-comm-type", comms, "p2p")],
         "order": STAGES_INSIDE if inside else MEGATRON_ORDER,
+        "schedule": "zb-h1" if options.has("--enable-zero-bubble") else "1f1b",
         "overlap_tensor": options.has("--tp-comm-overlap"),
         "overlap_data": options.has("--overlap-grad-reduce"),
         "deduplicated": options.text("--moe-token-dispatcher-type") == "flex",

@@ -69,11 +69,12 @@ def command(launch: Launch, run: Run, wanted: Wanted) -> Command:
     """
     if run.framework == "megatron":
         words = MEGATRON.write(launch, run, wanted).words
+        fork = " of the zero-bubble fork" if launch.schedule == "zb-h1" else ""
         return Command(
             (wanted.script or "pretrain_gpt.py",),
             options_of(words),
             _megatron_variables(launch, run),
-            ("MODEL_ARGS", "model, data and logging arguments of pretrain_gpt.py"),
+            ("MODEL_ARGS", f"model, data and logging arguments of pretrain_gpt.py{fork}"),
             (("--save-interval", "{}"),),
             (("--exit-duration-in-mins", "{}"),),
         )

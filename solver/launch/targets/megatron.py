@@ -24,8 +24,10 @@ def write(launch: Launch, run: Run, wanted: Wanted) -> Exported:
     """Write the arguments that place, cut and time the work."""
     refuse(launch, NAME)
     options = arguments(launch)
-    notes = ("the model's, the data's and logging arguments are yours to add",)
-    return Exported(lines(options), "megatron.args", notes, words_of(options))
+    notes = ["the model's, the data's and logging arguments are yours to add"]
+    if launch.schedule == "zb-h1":
+        notes.append("--enable-zero-bubble is known to the zero-bubble fork of Megatron-LM alone")
+    return Exported(lines(options), "megatron.args", tuple(notes), words_of(options))
 
 
 def arguments(launch: Launch) -> tuple[Words, ...]:
@@ -63,6 +65,12 @@ def refuse(launch: Launch, target: str) -> None:
         f"{launch.recompute} with {launch.recomputed_layers} layers in full: "
         "--recompute-method block takes one number for all stages, and no kind besides.",
         "Solve with --stages even, or take another --rank.",
+    )
+    out.unless(
+        launch.schedule == "1f1b" or target == NAME,
+        "schedule",
+        "no zb-h1 there: the zero-bubble fork of Megatron-LM (--to megatron) has it.",
+        "Use --fix schedule=1f1b.",
     )
     unknown = set(launch.recompute_modules) - set(MODULES)
     out.unless(
@@ -129,6 +137,10 @@ def _parallel(launch: Launch) -> list[Words]:
     if launch.overlap_tensor:
         options.append(("--tp-comm-overlap",))
     options.append(("--pipeline-model-parallel-size", str(launch.pp)))
+    if launch.schedule == "zb-h1":
+        # As many backwards pending as stages is the memory of 1F1B (the fork's README).
+        pending = ("--zero-bubble-max-pending-backward", str(launch.pp))
+        options += [("--enable-zero-bubble",), pending]
     options.append(("--context-parallel-size", str(launch.cp)))
     if launch.cp > 1:
         options.append(("--cp-comm-type", CP_COMM[launch.cp_comm]))

@@ -9,7 +9,7 @@ from topology.errors import InputError, Problem
 from topology.units import show_seconds, shown
 
 from ..description import Launch, Run
-from ..schedule import Times, clock, times
+from ..schedule import Times, clock, late, times
 from .base import Exported, Target, Wanted, Words, continued
 from .command import PORT, Command, command, ordered
 
@@ -70,6 +70,7 @@ def slurm(launch: Launch, run: Run, wanted: Wanted) -> Exported:
         "nodes under one leaf after the other: shardplan topology ranks --to slurm",
         *(("each job goes on where the last one saved: name one folder to save to and load from",)
           if limits.jobs > 1 else ()),
+        *late(limits),
     )  # fmt: skip
     return Exported(text, "job.sbatch", notes)
 

@@ -57,6 +57,12 @@ def _refuse(launch: Launch) -> None:
         f"Use order {MEGATRON_ORDER}.",
     )
     out.unless(
+        launch.schedule == "1f1b",
+        "schedule",
+        "its InterleavedZeroBubble, which is zb-h1 with one stage a rank, takes two or more.",
+        "Use --fix schedule=1f1b.",
+    )
+    out.unless(
         launch.etp == 1,
         "etp",
         "no degree of tensor parallelism of its own for experts.",

@@ -5,19 +5,24 @@ from __future__ import annotations
 import base64
 import dataclasses
 from collections.abc import Iterable, Sequence
+from functools import partial
 
-from topology.units import show_seconds, show_usd
+from topology.units import show_bandwidth, show_seconds, show_usd
 
 from ...job.job import PlanningProblem
 from ...plan import Plan
 from ...result import Result
-from ..blocks import Block
+from ..blocks import Column, Plain, Sheet
+from ..cells import figures, gigabytes
 from ..drawing import to_svg
 from ..layouts import layout_text
+from ..machine import LEVEL_NAMES
 from ..plans import plans_data, plans_report
-from .drawing import LABEL
-from .page import block_html, card, figure, page
-from .plan_charts import Dot, memory_bars, peak_text, scatter, step_waterfall, timeline
+from .drawing import LABEL, figure
+from .launch_section import launch_section
+from .page import block_html, card, folded, page, picture, tiles
+from .plan_charts import memory_bars, peak_text, step_waterfall, timeline
+from .scatter_chart import Dot, scatter
 
 CARDS = 6
 
@@ -26,7 +31,7 @@ def plan_page(
     problem: PlanningProblem,
     result: Result,
     rejected: Sequence[Plan] = (),
-    more: Iterable[tuple[str, Sequence[Block]]] = (),
+    more: Iterable[tuple[str, str]] = (),
 ) -> str:
     """Return the page of a result.
 
@@ -37,41 +42,90 @@ def plan_page(
     rejected
         Plans that break a limit, for the scatter.
     more
-        Further sections: heading and blocks.
+        Further sections: heading and HTML.
     """
     model = problem.job.transformer.name
     gpu = problem.cluster.groups[0].gpu.name
     title = f"{model} on {problem.cluster.gpus:,} × {gpu}"
     blocks = plans_report(problem, result).blocks
+    # The scatter of the page stands for those of the terminal.
+    answer = "".join(block_html(b) for b in blocks[1:] if not isinstance(b, Plain))
     sections = [("Problem", block_html(blocks[0]))]
     if result.plans:
-        sections += _figures(problem, result, rejected)
-    sections += [("Answer", "".join(block_html(block) for block in blocks[1:]))]
-    sections += [(head, "".join(map(block_html, extra))) for head, extra in more]
-    drawing = "" if len(problem.cluster.groups) > 1 else _cluster(problem)
-    sections.append(("Topology", drawing))
+        sections = [("Best plan", _best(result)), *sections]
+        sections += _figures(result, rejected)
+    sections += [("Details" if result.plans else "Answer", answer), *more]
+    if result.plans:
+        sections.append(("Launch", launch_section(problem, result.plans[0])))
+    sections.append(("Topology", _topology(problem, result)))
     return page(title, sections, plans_data(problem, result))
 
 
-def _figures(
-    problem: PlanningProblem, result: Result, rejected: Sequence[Plan]
-) -> list[tuple[str, str]]:
+def _best(result: Result) -> str:
+    """Return the figures of the best plan that matter most, then the plans side by side."""
     best = result.plans[0]
+    time, cost = best.estimate.time, best.cost
+    rows = [(f"{best.gpus:,}", f"GPUs on {best.nodes:,} nodes")]
+    if cost.steps is not None:
+        rows.append((show_seconds(cost.wall_clock_s), f"wall clock, {cost.steps:,} steps"))
+    if cost.usd is not None:
+        rows.append((_short_usd(cost.usd), "cost" if cost.steps is not None else "a step"))
+    rows += [
+        (show_seconds(time.step_s), "a step"),
+        (f"{time.mfu:.1%}", "MFU"),
+        (
+            f"{gigabytes(best.estimate.peak_bytes)} GB",
+            f"on the fullest GPU: {best.estimate.verdict}",
+        ),
+        ("proved" if result.status == "optimal" else "not proved", "best of all layouts"),
+    ]
     cards = "".join(_card(plan, result) for plan in result.plans[:CARDS])
-    caption = "Time and cost of the plans found; crosses break a limit, hover says which."
-    found = scatter(_dots(result, rejected))
-    memory = "Memory of one GPU by kind of stage. Red: the limit; grey: what the card offers."
+    return f'{tiles(rows)}<h3>Plans</h3><div class="cards">{cards}</div>'
+
+
+def _short_usd(usd: float) -> str:
+    """Show dollars, large amounts in millions; the card beside it has every digit."""
+    return f"${usd / 1e6:,.2f} M" if usd >= 1e6 else show_usd(usd)  # noqa: PLR2004
+
+
+def _figures(result: Result, rejected: Sequence[Plan]) -> list[tuple[str, str]]:
+    best = result.plans[0]
+    caption = "Plans found, and those of the Pareto front with their GPUs"
+    caption += "; crosses break a limit, listed below." if rejected else "."
+    memory = "Memory of one GPU by kind of stage, against the limit and what the card offers."
     step = "Parts of one optimizer step on the stage that sets the pace; hidden communication is "
     step += "not part of it."
-    pipe = "The first micro-batches as the schedule runs them, simulated; one forward to two "
-    pipe += "backward, to three where all is recomputed."
+    pipe = "The first micro-batches as the schedule runs them, simulated; every other one is "
+    pipe += "paler, gaps are idle. One forward to two backward, to three where all is recomputed."
+    of = "time of a step" if best.cost.steps is None else "wall-clock time"
+    found = figure(partial(scatter, _dots(result, rejected), of), caption)
     return [
-        ("Plans", f'<div class="cards">{cards}</div>'),
-        ("Time and cost", figure(found, caption)),
-        ("Memory", figure(memory_bars(best), memory)),
-        ("Step", figure(step_waterfall(best), step)),
-        ("Pipeline", figure(timeline(best), pipe)),
+        ("Time and cost", found + _over_limits(rejected)),
+        ("Memory", figure(partial(memory_bars, best), memory)),
+        ("Step", figure(partial(step_waterfall, best), step)),
+        ("Pipeline", figure(partial(timeline, best), pipe)),
     ]
+
+
+def _over_limits(rejected: Sequence[Plan]) -> str:
+    """List the plans that break a limit, for paper and for screens without hover."""
+    if not rejected:
+        return ""
+    columns = (
+        Column("layout", "layout", align="left"),
+        Column("step", "step s", figures),
+        Column("why", "over the limit", align="left"),
+    )
+    rows = tuple(
+        {"layout": layout_text(p), "step": p.estimate.time.step_s, "why": _broken(p)}
+        for p in rejected
+    )
+    return folded(f"Plans over a limit ({len(rows)})", block_html(Sheet(columns, rows)))
+
+
+def _broken(plan: Plan) -> str:
+    broken = [c for c in plan.limits if not c.ok]
+    return "; ".join(f"{c.id}: {c.value:.4g} {c.unit}, limit {c.limit:.4g}" for c in broken)
 
 
 def _card(plan: Plan, result: Result) -> str:
@@ -91,12 +145,13 @@ def _card(plan: Plan, result: Result) -> str:
 
 
 def _dots(result: Result, rejected: Sequence[Plan]) -> list[Dot]:
-    dots = [_dot(plan, "feasible", "") for plan in (*result.front, *result.plans[1:])]
-    for plan in rejected:
-        broken = [c for c in plan.limits if not c.ok]
-        why = "; ".join(f"{c.id}: {c.value:.4g} {c.unit}, limit {c.limit:.4g}" for c in broken)
-        dots.append(_dot(plan, "infeasible", why))
-    return [*dots, _dot(result.plans[0], "best", "")]
+    best = result.plans[0]
+    dots = [_dot(plan, "feasible", "") for plan in result.plans[1:]]
+    dots += [
+        _dot(p, "front", "") for p in result.front if (p.gpus, p.cost) != (best.gpus, best.cost)
+    ]
+    dots += [_dot(plan, "infeasible", _broken(plan)) for plan in rejected]
+    return [*dots, _dot(best, "best", "")]
 
 
 def _dot(plan: Plan, kind: str, why: str) -> Dot:
@@ -105,9 +160,30 @@ def _dot(plan: Plan, kind: str, why: str) -> Dot:
     return Dot(plan.cost.wall_clock_s, plan.cost.usd, plan.gpus, kind, text, plan.price_kind)
 
 
-def _cluster(problem: PlanningProblem) -> str:
-    """Return the drawing of the cluster, as an image so that its style stays its own."""
-    cluster = dataclasses.replace(problem.cluster, name=problem.cluster.name[:LABEL])
-    inside = base64.b64encode(to_svg(cluster).encode()).decode()
-    picture = f'<img alt="communication levels" src="data:image/svg+xml;base64,{inside}">'
-    return figure(picture, "Boxes are communication levels; each names what a GPU gets across it.")
+def _topology(problem: PlanningProblem, result: Result) -> str:
+    """Return the drawing of the cluster, and which link each group of the best plan runs over."""
+    cluster = problem.cluster
+    drawn = ""
+    if len(cluster.groups) == 1:
+        # As an image, so that its style stays its own.
+        named = dataclasses.replace(cluster, name=cluster.name[:LABEL])
+        inside = base64.b64encode(to_svg(named).encode()).decode()
+        caption = "Boxes are communication levels; each names what a GPU gets across it."
+        source = f"data:image/svg+xml;base64,{inside}"
+        drawn = picture(source, "communication levels", caption)
+    placed = result.plans[0].placement if result.plans else None
+    if placed is None:
+        return drawn
+    columns = (
+        Column("axis", "group", align="left"),
+        Column("ranks", "ranks"),
+        Column("stride", "ranks apart"),
+        Column("over", "over", align="left"),
+        Column("rate", "per GPU"),
+    )
+    rows = tuple(
+        {"axis": a.axis.upper().replace("_", " "), "ranks": a.ranks, "stride": a.stride,
+         "over": LEVEL_NAMES[a.level], "rate": show_bandwidth(a.bytes_per_s)}
+        for a in placed.axes
+    )  # fmt: skip
+    return drawn + (block_html(Sheet(columns, rows, "Groups of the best plan")) if rows else "")

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..blocks import Report
-from .page import block_html, figure, page
-from .sweep_charts import Row, heat_maps, lines, measure_of
+from ..blocks import Facts, Report
+from ..cells import figures
+from .drawing import figure
+from .page import block_html, folded, page, tiles
+from .sweep_charts import (
+    Measure,
+    Row,
+    curves_of,
+    heat_maps,
+    lines,
+    maps_of,
+    measure_of,
+)
 
 KEPT = ("gpus", "layout", "mfu", "peak_bytes", "step_s", "usd", "wall_clock_s")
 """What of each plan is embedded; the store has all."""
+MOST_EMBEDDED, MOST_WITHOUT = 1000, 200
+"""Points of which this is embedded, and points without a plan that are listed."""
 
 
 def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequence[str]) -> str:
@@ -26,18 +38,51 @@ def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequenc
         One row a point (labels, status, reason, plan), and the labels' names in order.
     """
     measure = measure_of(rows)
-    heat = f"{measure.name} of the best plan; a cross has none, hover says why."
-    along = f"{measure.name} of the best plan; a ring marks where the plan changes."
+    name = f"{measure.name[:1].upper()}{measure.name[1:]} of the best plan"
+    heat = f"{name}, in each map from pale to strong; a cross has no plan"
+    along = f"{name}; a ring marks where the plan changes"
+    heat, along = heat + _part(maps_of(rows, columns)), along + _part(curves_of(rows, columns))
     sections = [
-        ("Sweep", block_html(report.blocks[0])),
-        ("Maps", figure(heat_maps(rows, columns, measure), heat)),
-        ("Lines", figure(lines(rows, columns, measure), along)),
-        ("Points", "".join(map(block_html, report.blocks[1:]))),
+        ("Points at a glance", _glance(rows, measure) + block_html(report.blocks[0])),
+        ("Maps", figure(lambda width: heat_maps(rows, columns, measure, width), heat)),
+        ("Lines", figure(lambda width: lines(rows, columns, measure, width), along)),
+        ("Points", "".join(map(block_html, report.blocks[1:])) + _without(rows)),
     ]
     points: list[dict[str, Any]] = [
         {"labels": row["labels"], "status": row["status"],
          "plan": {k: row["plan"][k] for k in KEPT if k in row["plan"]}}
-        for row in rows
+        for row in rows[:MOST_EMBEDDED]
     ]  # fmt: skip
     heads = {key: value for key, value in report.data.items() if key != "points"}
     return page(title, sections, {**heads, "points": points})
+
+
+def _glance(rows: Sequence[Row], measure: Measure) -> str:
+    """Return how many points have a plan, and the ends of the measure with the points there."""
+    found = [(value, row) for row in rows if (value := measure.of(row)) is not None]
+    each = [(f"{len(rows):,}", "points"), (f"{len(rows) - len(found):,}", "without a plan")]
+    for said, pick in (("least", min), ("most", max)):
+        if found:
+            value, row = pick(found, key=lambda pair: pair[0])
+            each.append((figures(value), f"{said} {measure.name}: {_labels(row)}"))
+    return tiles(each)
+
+
+def _without(rows: Sequence[Row]) -> str:
+    """List the points without a plan and why, for paper and for screens without hover."""
+    found = [row for row in rows if not row["plan"]]
+    if not found:
+        return ""
+    said = tuple((_labels(r), f"{r['status']}: {r['reason'] or '–'}") for r in found[:MOST_WITHOUT])
+    return folded(f"Points without a plan ({len(found):,})", block_html(Facts(said)))
+
+
+def _labels(row: Row) -> str:
+    named = ((name.rpartition(".")[2], value) for name, value in row["labels"].items())
+    return ", ".join(f"{name} {value}" for name, value in named)
+
+
+def _part(counts: tuple[int, int]) -> str:
+    """Say where not all is drawn."""
+    drawn, count = counts
+    return f". The first {drawn:,} of {count:,}." if drawn < count else "."

@@ -24,8 +24,8 @@ class StagewiseTask:
         Alternatives of each stage, in the order of the pipeline.
     layers
         Layers of the model.
-    at_most
-        Ticks that the step may take.
+    at_least, at_most
+        Ticks that the step takes at least, as is proved already, and that it may take.
     capacity
         MiB that each stage may use; None where the memory limit does not hold.
     allowance
@@ -35,6 +35,7 @@ class StagewiseTask:
 
     options: Sequence[StageOptions]
     layers: int
+    at_least: int
     at_most: int
     capacity: Sequence[int] | None
     allowance: Sequence[IntArray] | None
@@ -87,7 +88,7 @@ def _build(model: cp_model.CpModel, task: StagewiseTask) -> _Variables:
         [model.new_bool_var(f"stage[{s},{o}]") for o in range(len(options))]
         for s, options in enumerate(task.options)
     ]
-    step = model.new_int_var(0, task.at_most, "step")
+    step = model.new_int_var(task.at_least, task.at_most, "step")
     most = task.at_most * GRAINS
     pace = model.new_int_var(0, most, "pace")
     tail = model.new_int_var(0, most, "tail")
