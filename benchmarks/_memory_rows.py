@@ -33,8 +33,9 @@ from solver.cost.profile import Profile, load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import Stages, place
 from solver.cost.ticks import FloatArray
-from solver.job.job import Job, Recompute
+from solver.job.job import Job
 from solver.job.recipe import Recipe
+from solver.job.search import Recompute
 from solver.job.transformer import MAX_LAYERS, Transformer
 from topology.errors import InputError
 from topology.units import GIB

@@ -17,8 +17,9 @@ from solver.cost.profile import Profile, load_profile
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import Stages, split
 from solver.job.finetune import Finetune
-from solver.job.job import Job, Recompute
+from solver.job.job import Job
 from solver.job.recipe import Recipe
+from solver.job.search import Recompute
 from solver.job.transformer import Moe, Transformer
 
 PURE = Recipe(weight_bytes=2, grad_bytes=2, master_bytes=0, moment_bytes=4)

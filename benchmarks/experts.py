@@ -27,7 +27,8 @@ from solver.calibration.rows import RefusedError, Row, read_rows
 from solver.calibration.runs import Run, column_of, model_of, predict, run_of
 from solver.cost.calibrated import Calibrated
 from solver.cost.ticks import TICK_S
-from solver.job.job import Limits, Search
+from solver.job.job import Limits
+from solver.job.search import Search
 from solver.search.best_first import Clock, Searcher, Tally
 from solver.search.cpsat.factory import SolverSettings
 from solver.search.instance import LIMIT_NAMES, Instance

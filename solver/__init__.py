@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .job.job import Account, Job, Limits, Objective, PlanningProblem, Search
+    from .job.job import Account, Job, Limits, Objective, PlanningProblem
     from .job.read import parse_problem, read_problem
+    from .job.search import Search
     from .job.transformer import Transformer
     from .layout_check import LayoutRequest, check
     from .plan import Plan
@@ -31,14 +32,13 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(
-        ("Account", "Job", "Limits", "Objective", "PlanningProblem", "Search"), "job.job"
-    ),
+    **dict.fromkeys(("Account", "Job", "Limits", "Objective", "PlanningProblem"), "job.job"),
     "Plan": "plan",
     "Result": "result",
     **dict.fromkeys(("LayoutRequest", "check"), "layout_check"),
     **dict.fromkeys(("parse_problem", "read_problem"), "job.read"),
     "Transformer": "job.transformer",
+    "Search": "job.search",
     "solve": "search.search",
 }
 

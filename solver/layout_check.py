@@ -17,8 +17,9 @@ from .axes.data import FULL_SHARDING, MOST_WITH_LATE_WEIGHTS, hsdp_fits
 from .cost.shapes import Shapes, Shardings
 from .cost.stages import interleaves, stack_fits
 from .cost.tables import Choice
-from .job.job import RECOMPUTE, PlanningProblem
+from .job.job import PlanningProblem
 from .job.schedules import PipelineSchedule
+from .job.search import RECOMPUTE
 from .plan import Plan
 from .search.assemble import judged_plans
 from .search.decision import decide

@@ -131,7 +131,8 @@ def with_system(given: Mapping[str, Any]) -> dict[str, Any]:
     asked, every = _from_the_catalogue(price), _from_the_catalogue(given.get("prices"))
     if given.get("system") is None:
         if asked or every:
-            msg = "price: catalogue goes with system: NAME; write a price such as 2.50."
+            name, example = ("price", "2.50") if asked else ("prices", "spot=1.60")
+            msg = f"{name}: catalogue goes with system: NAME; write {name} such as {example}."
             raise ValueError(msg)
         return dict(given)
     system = find_system(given["system"])

@@ -146,7 +146,7 @@ def _raised(error: ValueError, source: Source, loc: Loc) -> Problem:
     word = re.match(r"([a-z_]+(?:\.[a-z_]+)?)\b", message)
     if word:
         inner = (*loc, *word[1].split("."))
-        if inner in source.positions:
+        if inner in source.positions or inner in source.flags:
             loc = inner
     code = _unit_code(message) or ("SP103" if loc[-1:] == ("gpus",) else "SP114")
     message = message.removeprefix(f"{loc[-1]}: ") if loc else message

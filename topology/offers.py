@@ -86,6 +86,9 @@ def read_prices(value: Any) -> Any:
     if isinstance(value, str):
         pairs = [part.partition("=") for part in value.split(",")[: 2 * len(KINDS)]]
         value = {kind.strip(): price.strip() for kind, _, price in pairs}
+        if len(value) < len(pairs):
+            msg = "a kind is named twice; write each kind of price once."
+            raise ValueError(msg)
     if not isinstance(value, dict):
         return value
     unknown = next((kind for kind in value if kind not in KINDS), None)

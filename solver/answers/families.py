@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..job.job import PlanningProblem, Search
+from ..job.job import PlanningProblem
 from ..job.rules import Rule
+from ..job.search import Search
 from ..plan import Plan
 from ..search.best_first import Clock
 from ..search.clashes import Grounds

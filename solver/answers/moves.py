@@ -8,8 +8,9 @@ from dataclasses import replace
 from topology.errors import InputError, UnsupportedError
 
 from ..axes import tensor
-from ..job.job import OFFLOADS, RECOMPUTE, PlanningProblem
+from ..job.job import PlanningProblem
 from ..job.schedules import SCHEDULES
+from ..job.search import OFFLOADS, RECOMPUTE
 from ..layout_check import LayoutRequest, check
 from ..plan import Plan
 from ..report.layouts import layout_text, layout_values

@@ -7,7 +7,7 @@ import numpy as np
 from topology.cluster import NodeGroup
 
 from ..degrees import BoolArray, IntArray, divisors
-from ..job.job import Search
+from ..job.search import Search
 from .base import Degrees
 
 ZERO_STAGES = (0, 1, 2, 3)

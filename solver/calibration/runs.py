@@ -25,7 +25,8 @@ from ..cost.shapes import Shapes, Shardings
 from ..cost.stages import Stages, place, split
 from ..cost.tables import Choice, evaluate
 from ..cost.ticks import MIB, TICK_S
-from ..job.job import MAX_GPUS, Job, Limits, Recompute, Search
+from ..job.job import Job, Limits
+from ..job.search import MAX_GPUS, Recompute, Search
 from ..job.transformer import Transformer
 from .jobs import job_of, task_of
 from .rows import RefusedError, Row

@@ -12,7 +12,8 @@ from topology.cluster import NodeGroup
 
 from ..degrees import Distinct
 from ..estimate import Estimate
-from ..job.job import OFFLOADS, RECOMPUTE, Job, Limits, Recompute, Search
+from ..job.job import Job, Limits
+from ..job.search import OFFLOADS, RECOMPUTE, Recompute, Search
 from .data_parallel import DataTraffic, Passes, data_traffic
 from .figures import Figures
 from .layer import LayerTimes, layer_times

@@ -7,7 +7,7 @@ import numpy as np
 from topology.cluster import NodeGroup
 
 from ..axes import data
-from ..job.job import Search
+from ..job.search import Search
 from .shapes import Shapes, Shardings
 
 

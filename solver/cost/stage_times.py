@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from ..axes import context, expert, tensor
-from ..job.job import Job, Recompute
+from ..job.job import Job
+from ..job.search import Recompute
 from .communication import neighbour_seconds
 from .frozen import layers_with_backward
 from .layer import LayerTimes, Part

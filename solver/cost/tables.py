@@ -11,7 +11,7 @@ import numpy as np
 from topology.cluster import NodeGroup
 
 from ..estimate import Estimate
-from ..job.job import Recompute
+from ..job.search import Recompute
 from .schedule import pipeline_grains, step_ticks
 from .shapes import Shapes, Shardings
 from .stages import CLASSES, RECOMPUTE_CLASS, Stages

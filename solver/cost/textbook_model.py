@@ -15,7 +15,8 @@ from topology.cluster import NodeGroup
 
 from ..axes.data import FULL_SHARDING
 from ..estimate import AxisTime, Estimate, Stage, StageMemory, StepTime
-from ..job.job import Account, Job, Limits, Recompute, Search
+from ..job.job import Account, Job, Limits
+from ..job.search import Recompute, Search
 from . import textbook
 from .bubble import bubble_fraction
 from .schedule import pipeline_grains, step_ticks

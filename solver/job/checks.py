@@ -9,8 +9,9 @@ from topology.cluster import Cluster
 from topology.errors import Problem
 from topology.source import Loc, Source
 
-from .job import Job, Limits, Objective, Search
+from .job import Job, Limits, Objective
 from .price_kinds import common_kinds
+from .search import Search
 
 
 def clashes(

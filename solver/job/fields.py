@@ -9,7 +9,7 @@ from typing import Any
 from topology.faults import UNSUPPORTED, FieldError, did_you_mean
 from topology.units import parse_count, shown
 
-from .job import MAX_GPUS, RECOMPUTE_MODULES
+from .search import MAX_GPUS, RECOMPUTE_MODULES
 
 MOST_VALUES = 10_000
 """Longest list or range of degrees; a longer one is a slip."""

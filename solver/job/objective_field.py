@@ -11,7 +11,8 @@ from topology.offers import KINDS
 from topology.units import parse_percent
 
 from .fields import choice, several
-from .job import AIMS, MAX_TOP, Frozen
+from .frozen import Frozen
+from .job import AIMS, MAX_TOP
 from .written import FLAG_OR_AXES, SEVERAL, WRITTEN_OR_NOT, Share
 
 FRONT = ("time", "cost", "gpus")

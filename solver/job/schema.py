@@ -22,22 +22,14 @@ from .fields import (
     several,
 )
 from .finetune import BASE_BITS, FROZEN_PARTS, LORA_TARGETS, MAX_FROZEN_LAYERS, MAX_RANK
-from .job import (
-    CP_COMMS,
-    MAX_CHUNKS,
-    MAX_DEADLINE_S,
-    MAX_IMBALANCE,
-    MAX_RUN_TOKENS,
-    MAX_USD,
-    OFFLOADS,
-    RECOMPUTE,
-    Frozen,
-)
+from .frozen import Frozen
+from .job import MAX_CHUNKS, MAX_DEADLINE_S, MAX_IMBALANCE, MAX_RUN_TOKENS, MAX_USD
 from .objective_field import ObjectiveSpec, objective_section
 from .recipe import OPTIMIZERS, PRECISIONS, Optimizer, Precision
 from .reliability_field import ReliabilitySpec, or_switched, switched
 from .rules import Rule, parse_rules
 from .schedules import SCHEDULES
+from .search import CP_COMMS, OFFLOADS, RECOMPUTE
 from .transformer import MAX_TOKENS
 from .written import (
     MODULES,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .job import Search
 from .rules import RULE_FIELDS
 from .schema import SearchSpec
+from .search import Search
 
 ALTERNATIVES = ("precision", "offload", "cp_comm", "recompute_modules", "schedule")
 """Fields with one value for all plans, or several to choose among."""

@@ -11,7 +11,7 @@ from topology.faults import checked
 from topology.units import parse_percent
 
 from .fields import parse_degrees, positive
-from .job import MAX_GPUS
+from .search import MAX_GPUS
 
 NUMBER, TEXT, NOTHING = {"type": "number"}, {"type": "string"}, {"type": "null"}
 WHOLES = {"type": "array", "items": {"type": "integer"}, "minItems": 1}

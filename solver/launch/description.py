@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from topology.placement import MEGATRON_ORDER
 
-from ..job.job import CpComm, Offload, Recompute
 from ..job.recipe import Optimizer, Precision
 from ..job.schedules import PipelineSchedule
+from ..job.search import CpComm, Offload, Recompute
 
 Degree = Annotated[int, Field(ge=1)]
 Scaling = Literal["tensor", "row", "block"]

@@ -15,7 +15,8 @@ from ..cost.shapes import Shapes
 from ..cost.stage_times import AXES, StageTimes
 from ..cost.stages import CLASSES, FIRST, HEAVY, LAST, Stages, dense_layers, layers_by_rule
 from ..estimate import Stage
-from ..job.job import RECOMPUTE, PlanningProblem
+from ..job.job import PlanningProblem
+from ..job.search import RECOMPUTE
 from ..plan import Plan
 from ..search.search import instance_of
 

@@ -22,8 +22,7 @@ class Column:
     align
         Numbers stand right, text left.
     usual
-        Shown value that says nothing; where every row shows it the column may be left out of a
-        table that is too wide.
+        Shown value that says nothing; where every row shows it the column is left out.
     """
 
     key: str

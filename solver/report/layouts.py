@@ -10,8 +10,8 @@ from topology.errors import InputError, Problem
 from topology.faults import did_you_mean
 from topology.placement import MEGATRON_ORDER, ORDERS
 
-from ..job.job import MAX_GPUS, RECOMPUTE
 from ..job.schedules import SCHEDULES
+from ..job.search import MAX_GPUS, RECOMPUTE
 from ..plan import Plan
 
 DEGREES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "dp_replicate", "zero", "micro_batch")

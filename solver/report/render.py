@@ -100,9 +100,10 @@ def _markdown_block(block: Block) -> str:
         return title + "".join(f"- **{label}**: {text}\n" for label, text in block.rows)
     if isinstance(block, Plain):
         return f"{title}```text\n{block.text}\n```\n"
-    heads = [column.head for column in block.columns]
-    rules = ["---:" if column.align == "right" else ":---" for column in block.columns]
-    rows = [[column.cell(row) for column in block.columns] for row in block.rows]
+    columns = _telling(block)
+    heads = [column.head for column in columns]
+    rules = ["---:" if column.align == "right" else ":---" for column in columns]
+    rows = [[column.cell(row) for column in columns] for row in block.rows]
     return title + "".join(_pipes(cells) for cells in (heads, rules, *rows))
 
 
@@ -170,24 +171,28 @@ def _print_facts(console: Console, facts: Facts, prose: int) -> None:
 
 
 def _print_sheet(console: Console, sheet: Sheet, width: int | None) -> None:
-    """Print a table; one that is too wide loses columns that say nothing, but never a digit."""
-    table = _built(sheet, sheet.columns)
+    """Print a table, however wide it must be to lose no digit."""
+    table = _built(sheet, _telling(sheet))
     size = console.measure(table)
     if width is None or size.maximum <= width:
         console.print(table)
         return
-    table = _built(sheet, tuple(c for c in sheet.columns if not _says_nothing(sheet, c)))
-    least = console.measure(table).minimum
+    least = size.minimum
     if least > width and width < _NARROW:
         for row in sheet.rows:
-            cells = tuple((column.head, column.cell(row)) for column in sheet.columns)
+            cells = tuple((column.head, column.cell(row)) for column in _telling(sheet))
             _print_facts(console, Facts(cells), width)
         return
     console.print(table, width=max(width, least))
 
 
-def _says_nothing(sheet: Sheet, column: Column) -> bool:
-    return column.usual is not None and all(column.cell(r) == column.usual for r in sheet.rows)
+def _telling(sheet: Sheet) -> tuple[Column, ...]:
+    """Return the columns that say something: the same at any width, and when piped."""
+    return tuple(
+        column
+        for column in sheet.columns
+        if column.usual is None or any(column.cell(r) != column.usual for r in sheet.rows)
+    )
 
 
 def _built(sheet: Sheet, columns: tuple[Column, ...]) -> Table:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ..job.job import CP_COMMS, OFFLOADS, RECOMPUTE
 from ..job.recipe import PRECISIONS
 from ..job.schedules import SCHEDULES
+from ..job.search import CP_COMMS, OFFLOADS, RECOMPUTE
 from ..plan import Plan
 
 MOST_ZERO = 3

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..job.job import Search
 from ..job.rules import AXES, RULE_FIELDS
+from ..job.search import Search
 
 FIELDS = {relation: field for field, relation in RULE_FIELDS.items()}
 

@@ -14,7 +14,8 @@ from ..cost.bubble import bubble_parts
 from ..cost.goodput import PARTS, Goodput, charge, longest_within
 from ..cost.tables import CostModel
 from ..cost.ticks import MAX_TICKS, TICK_S, IntArray
-from ..job.job import Job, Limits, Search
+from ..job.job import Job, Limits
+from ..job.search import Search
 
 Goal = Literal["time", "cost", "memory"]
 

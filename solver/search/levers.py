@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from ..cost.calibrated import Calibrated
 from ..cost.profile import scheduled
-from ..job.job import RECOMPUTE, Job, Search
+from ..job.job import Job
 from ..job.recipe import Recipe
 from ..job.schedules import SCHEDULES
+from ..job.search import RECOMPUTE, Search
 from ..result import Relaxation
 from .clashes import Grounds
 from .relaxations import layout_of

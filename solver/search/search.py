@@ -12,9 +12,10 @@ from ..cost.own_profile import find_profile
 from ..cost.profile import FRAMEWORK_STACK, Profile
 from ..cost.tables import CostModel
 from ..cost.textbook_model import Textbook, textbook_search
-from ..job.job import PlanningProblem, Search
+from ..job.job import PlanningProblem
 from ..job.price_kinds import under_one_kind
 from ..job.rules import Rule
+from ..job.search import Search
 from ..result import Result
 from .best_first import Clock
 from .cpsat.factory import SolverSettings

@@ -18,7 +18,8 @@ from ..axes import context, data, expert, pipeline, tensor
 from ..cost.shapes import Shapes
 from ..cost.stages import interleaves, stack_fits
 from ..degrees import BoolArray, IntArray, divisors
-from ..job.job import Job, Search
+from ..job.job import Job
+from ..job.search import Search
 from .instance import Instance
 
 MANY_TOKENS, SMALLEST_CHOICE = 65_536, 16

@@ -11,8 +11,9 @@ from topology.errors import InputError, Problem, UnsupportedError
 from ..cost.own_profile import find_profile
 from ..cost.profile import FRAMEWORK_STACK
 from ..cost.ticks import TICK_S
-from ..job.job import PlanningProblem, Search, Variants
+from ..job.job import PlanningProblem
 from ..job.price_kinds import asked_kinds
+from ..job.search import Search, Variants
 from .instance import LONGEST_STEP
 
 TEXTBOOK_ONLY_ONE = ("cp", "ep", "etp", "vpp")

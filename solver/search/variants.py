@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from topology.errors import InputError
 
-from ..job.job import PlanningProblem, Variants
+from ..job.job import PlanningProblem
 from ..job.price_kinds import asked_kinds, under
+from ..job.search import Variants
 from ..plan import Plan
 from ..result import Result, Status
 from .ranking import Ranking, joined, ranked

@@ -9,7 +9,8 @@ from solver.answers.codes import LIMITS, known, meaning
 from solver.answers.explain import explain, why_not
 from solver.answers.outputs import Comparison
 from solver.answers.reports import code_report, explain_report
-from solver.job.job import Limits, Search
+from solver.job.job import Limits
+from solver.job.search import Search
 from solver.result import Result
 from solver.search.instance import LIMIT_NAMES
 from tests.search.helpers import TEXTBOOK, problem

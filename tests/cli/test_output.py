@@ -53,13 +53,14 @@ def test_color_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in run("models", "list", "--color", "never").stdout
 
 
-def test_width_leaves_out_columns_that_say_nothing() -> None:
-    wide, narrow = run("solve", *SMALL).stdout, run("solve", *SMALL, "--width", "110").stdout
-    assert " VPP" in wide
-    assert " VPP" not in narrow
-    tables = [text.split("Plans\n")[1].split("\n\n")[0] for text in (wide, narrow)]
+def test_columns_that_say_nothing_are_left_out_at_any_width_and_when_piped() -> None:
+    forms = (("--width", "110"), ("--width", "300"), ("--format", "md"), ())
+    texts = [run("solve", *SMALL, *form).stdout for form in forms]
+    assert not any(" VPP " in text.split("Plans\n")[1].split("µB")[0] for text in texts)
+    tables = [text.split("Plans\n")[1].split("\n\n")[0] for text in texts]
     shown = [set(re.findall(r"[0-9.]+", table)) for table in tables]
-    assert shown[0] == shown[1]
+    assert all(one == shown[0] for one in shown)
+    assert " VPP " in run("solve", *SMALL, "--min", "vpp=2", "--min", "pp=2").stdout
 
 
 @pytest.mark.parametrize("width", [20, 40])

@@ -18,8 +18,9 @@ from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
 from solver.cost.tables import Choice
 from solver.job.finetune import Finetune, trainable_parameters
-from solver.job.job import Job, Limits, Search
+from solver.job.job import Job, Limits
 from solver.job.presets import find_model
+from solver.job.search import Search
 from topology import ClusterSpec
 
 LLAMA = find_model("llama3-8b")

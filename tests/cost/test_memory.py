@@ -17,8 +17,9 @@ from solver.cost.schedule import chunks_in_flight
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
 from solver.cost.verdict import oom_probability
-from solver.job.job import Job, Recompute
+from solver.job.job import Job
 from solver.job.recipe import Recipe
+from solver.job.search import Recompute
 from solver.job.transformer import Moe, Transformer
 
 WIDTHS = {"layers": 8, "hidden": 1024, "heads": 8, "vocab": 51200}

@@ -14,9 +14,10 @@ from solver.cost.profile import load_profile, stacks
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
 from solver.job.finetune import Finetune
-from solver.job.job import RECOMPUTE, Job, Recompute
+from solver.job.job import Job
 from solver.job.presets import find_model
 from solver.job.recipe import Recipe
+from solver.job.search import RECOMPUTE, Recompute
 
 MODELS = ("llama3-8b", "llama3-70b", "mixtral-8x7b", "deepseek-v3", "gpt2-xl", "gemma-7b")
 POWERS = (1, 2, 4, 8)

@@ -15,9 +15,10 @@ from solver.cost.profile import load_profile
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
 from solver.cost.tables import Choice
-from solver.job.job import OFFLOADS, RECOMPUTE, Job, Limits, Offload, Search
+from solver.job.job import Job, Limits
 from solver.job.presets import find_model
 from solver.job.read import parse_problem
+from solver.job.search import OFFLOADS, RECOMPUTE, Offload, Search
 from solver.report.resolved import problem_data
 from solver.search.search import solve
 from topology import ClusterSpec

@@ -11,7 +11,8 @@ from solver.cost.calibrated import Calibrated
 from solver.cost.profile import load_profile
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
-from solver.job.job import Limits, Search
+from solver.job.job import Limits
+from solver.job.search import Search
 from tests.search.helpers import problem
 
 ONE = np.ones((1, 1), np.int64)

@@ -20,8 +20,9 @@ from solver.cost.shard_columns import shardings
 from solver.cost.stage_options import Position, stage_options
 from solver.cost.stages import FIRST, HEAVY, LAST, place, split
 from solver.cost.ticks import GRAINS
-from solver.job.job import RECOMPUTE, Limits, Recompute, Search
+from solver.job.job import Limits
 from solver.job.presets import find_model
+from solver.job.search import RECOMPUTE, Recompute, Search
 from tests.cost.test_memory import GPT, LLAMA, MIXTURE, SEQ, job, profile
 from topology.spec import ClusterSpec
 

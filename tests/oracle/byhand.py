@@ -11,7 +11,8 @@ from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
 from solver.cost.tables import Tables
 from solver.cost.ticks import GRAINS
-from solver.job.job import Job, Limits, Recompute, Search
+from solver.job.job import Job, Limits
+from solver.job.search import Recompute, Search
 from solver.job.transformer import Transformer
 from topology import ClusterSpec
 

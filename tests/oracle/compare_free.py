@@ -13,7 +13,8 @@ import numpy as np
 from solver.cost.goodput import Goodput
 from solver.cost.shapes import Shapes
 from solver.cost.ticks import MAX_TICKS
-from solver.job.job import Account, Job, Limits, Objective, PlanningProblem, Search
+from solver.job.job import Account, Job, Limits, Objective, PlanningProblem
+from solver.job.search import Search
 from solver.job.transformer import Transformer
 from solver.plan import Plan
 from solver.search.pipelines import Pipeline

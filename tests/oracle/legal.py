@@ -20,7 +20,8 @@ from solver.cost.shapes import Shapes
 from solver.cost.stages import interleaves, stack_fits
 from solver.cost.tables import Tables
 from solver.job.counting import attention_core_flops, forward_flops, mean_span
-from solver.job.job import Job, Limits, Recompute, Search
+from solver.job.job import Job, Limits
+from solver.job.search import Recompute, Search
 from topology.cluster import NodeGroup
 
 MANY_TOKENS = 65_536

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from solver.cost.shapes import Shapes
 from solver.cost.tables import Tables
-from solver.job.job import Recompute
+from solver.job.search import Recompute
 
 from .enumerator import blocks, enumerate_best
 from .legal import Estimator, Question

@@ -11,22 +11,12 @@ from solver.cost.profile import FRAMEWORK_STACK, load_profile
 from solver.cost.textbook_model import Textbook, textbook_search
 from solver.cost.ticks import TICK_S
 from solver.job.finetune import Finetune
-from solver.job.job import (
-    MAX_DEADLINE_S,
-    MAX_USD,
-    OFFLOADS,
-    Account,
-    Job,
-    Limits,
-    Objective,
-    PlanningProblem,
-    Search,
-    Variants,
-)
+from solver.job.job import MAX_DEADLINE_S, MAX_USD, Account, Job, Limits, Objective, PlanningProblem
 from solver.job.recipe import Precision, Recipe
 from solver.job.reliability import Reliability
 from solver.job.rules import Relation, Rule
 from solver.job.schedules import SCHEDULES
+from solver.job.search import OFFLOADS, Search, Variants
 from topology import Cluster, ClusterSpec
 
 from .enumerator import Plan

@@ -12,7 +12,8 @@ import pytest
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.stages import split
 from solver.cost.tables import Choice, Tables, evaluate
-from solver.job.job import Limits, Search
+from solver.job.job import Limits
+from solver.job.search import Search
 
 from .byhand import TICKS, tiny, transformer
 from .enumerator import (

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from solver.cost.ticks import TICK_S
-from solver.job.job import Limits, Search
+from solver.job.job import Limits
+from solver.job.search import Search
 from solver.job.transformer import Transformer
 
 from .byhand import tiny

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from solver import solve
-from solver.job.job import Search
+from solver.job.search import Search
 from solver.report.soundness import faults
 from tests.cli.running import SMALL, run
 from tests.search.helpers import problem

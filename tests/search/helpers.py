@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from solver.job.job import Account, Job, Limits, Objective, PlanningProblem, Search
+from solver.job.job import Account, Job, Limits, Objective, PlanningProblem
 from solver.job.presets import find_model
+from solver.job.search import Search
 from topology import ClusterSpec
 
 TEXTBOOK = Account(cost_model="textbook")

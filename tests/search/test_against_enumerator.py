@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from solver.job.job import Limits, Search
+from solver.job.job import Limits
+from solver.job.search import Search
 
 from ..oracle.coarse import coarse_costs
 from ..oracle.compare import compare, compare_cut_short

@@ -10,7 +10,7 @@ import pytest
 
 import cli
 from solver import solve
-from solver.job.job import Search
+from solver.job.search import Search
 from tests.search.helpers import problem
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from solver.job.finetune import Finetune
-from solver.job.job import Account, Limits, Search
+from solver.job.job import Account, Limits
+from solver.job.search import Search
 from solver.search.pricing import NEVER, Priced, refined_bounds
 from solver.search.search import instance_of
 from solver.search.space import build_space

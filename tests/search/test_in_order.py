@@ -9,8 +9,9 @@ import pytest
 
 from solver import solve
 from solver.cost.ticks import MIB, TICK_S
-from solver.job.job import AIMS, Aim, Objective, PlanningProblem, Search, Variants
+from solver.job.job import AIMS, Aim, Objective, PlanningProblem
 from solver.job.read import example_path, parse_problem, read_problem
+from solver.job.search import Search, Variants
 from topology import InputError, UnsupportedError
 
 from ..oracle.coarse import coarse_costs

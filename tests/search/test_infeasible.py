@@ -8,7 +8,8 @@ from itertools import islice
 import pytest
 
 from solver import solve
-from solver.job.job import Limits, PlanningProblem, Search
+from solver.job.job import Limits, PlanningProblem
+from solver.job.search import Search
 from solver.result import Relaxation
 from tests.oracle.enumerator import enumerate_best
 from tests.oracle.lifted import feasible, holding, minimal_clashes

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from solver.job.job import Account, Job, Limits, PlanningProblem, Search
+from solver.job.job import Account, Job, Limits, PlanningProblem
 from solver.job.presets import find_model
 from solver.job.recipe import Recipe
+from solver.job.search import Search
 from solver.job.transformer import Transformer
 from solver.plan import Plan
 from solver.result import Result

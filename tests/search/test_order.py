@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.cost.shapes import Shapes
-from solver.job.job import Job, Limits, PlanningProblem, Search
+from solver.job.job import Job, Limits, PlanningProblem
 from solver.job.presets import find_model
+from solver.job.search import Search
 from solver.layout_check import LayoutRequest, check
 from solver.plan import Layout, Plan
 from solver.search.placing import place

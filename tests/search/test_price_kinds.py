@@ -16,7 +16,8 @@ from solver.job.settings import nested
 from solver.plan import Plan
 from solver.report.resolved import problem_data, problem_sha256
 from solver.search.ranking import USD_UNITS
-from topology import Cluster, InputError, Offer
+from tests.cli.running import run
+from topology import Cluster, ClusterSpec, InputError, Offer, UnsupportedError
 
 from ..oracle.compare import Truth, wall_of
 from ..oracle.models import Dice
@@ -144,6 +145,42 @@ def test_price_and_prices_are_not_both_taken() -> None:
 def test_another_kind_is_refused() -> None:
     with pytest.raises(InputError, match="not a kind of price"):
         parse_problem(TEXT.replace("on-demand", "weekly"))
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("spot=1,spot=2", "a kind is named twice"),
+        ("catalogue", "prices: catalogue goes with system: NAME"),
+        ("", "'' is not a kind of price"),
+        ("spot", "is not understood"),
+    ],
+)
+def test_prices_by_flag_that_cannot_be(written: str, said: str) -> None:
+    done = run("solve", "--prices", written)
+    assert done.exit_code == 2
+    assert f"--prices: cluster.prices{'.spot' if written == 'spot' else ''}" in done.stderr
+    assert said.removeprefix("prices: ") in done.stderr
+
+
+def test_the_catalogue_s_prices_of_every_kind() -> None:
+    group = ClusterSpec.model_validate(
+        {"system": "nebius-h100", "nodes": 4, "prices": "catalogue"}
+    ).build()
+    offers = [(o.kind, o.usd_per_gpu_hour) for o in group.groups[0].offers]
+    assert offers == [("on-demand", 2.95), ("spot", 1.25)]
+
+
+def test_groups_that_are_interrupted_at_different_rates() -> None:
+    groups = [
+        {"gpu": gpu, "nodes": 1, "gpus_per_node": 2,
+         "prices": {"spot": {"usd_per_gpu_hour": 1.5, "interruptions": often}}}
+        for gpu, often in (("h100", 5), ("a100", 50))
+    ]  # fmt: skip
+    text = "training: {seq_len: 4096, global_batch: 8seq}\nmodel: llama3-8b\nreliability: true\n"
+    problem = parse_problem(f"{text}cluster: {json.dumps({'groups': groups})}")
+    with pytest.raises(UnsupportedError, match="interrupted at different rates"):
+        solve(problem)
 
 
 def test_a_plan_json_gives_its_problem_back() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from solver import solve
-from solver.job.job import Search
 from solver.job.rules import Rule
 from solver.job.schema import SearchSpec
+from solver.job.search import Search
 from solver.job.search_field import search_of
 from solver.search.contradictions import contradiction
 from tests.search.helpers import problem

@@ -13,10 +13,11 @@ from solver import solve
 from solver.answers.moves import moves
 from solver.cost.bubble import bubble_parts, microbatches_for_bubble
 from solver.cost.ledger.adapter import textbook_inputs
-from solver.job.job import Account, Limits, PlanningProblem, Search, Variants
+from solver.job.job import Account, Limits, PlanningProblem
 from solver.job.read import parse_problem
 from solver.job.rules import Rule
 from solver.job.schedules import SCHEDULES
+from solver.job.search import Search, Variants
 from solver.layout_check import LayoutRequest, check
 from solver.report.layouts import layout_text, parse_layout
 from solver.report.resolved import problem_data

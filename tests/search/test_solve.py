@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver import LayoutRequest, check, solve
-from solver.job.job import Account, Limits, Objective, Search
+from solver.job.job import Account, Limits, Objective
+from solver.job.search import Search
 from tests.search.helpers import problem
 from topology.errors import InputError
 

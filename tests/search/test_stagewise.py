@@ -10,7 +10,8 @@ import pytest
 from solver import LayoutRequest, check, solve
 from solver.cost.shapes import Shapes, Shardings
 from solver.cost.ticks import TICK_S
-from solver.job.job import Limits, Search
+from solver.job.job import Limits
+from solver.job.search import Search
 from solver.job.transformer import Transformer
 from solver.plan import Plan
 from solver.search.cpsat.factory import SolverSettings

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from solver import LayoutRequest, check, solve
-from solver.job.job import Account, Search
+from solver.job.job import Account
+from solver.job.search import Search
 from solver.plan import Plan
 from tests.search.helpers import TEXTBOOK, problem
 from topology.errors import UnsupportedError

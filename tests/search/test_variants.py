@@ -10,8 +10,9 @@ import pytest
 
 from solver import solve
 from solver.axes import context
-from solver.job.job import Objective, Search, Variants
+from solver.job.job import Objective
 from solver.job.read import parse_problem
+from solver.job.search import Search, Variants
 from solver.report.resolved import problem_data
 from tests.job.test_read import BASE, only
 from tests.search.helpers import problem

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...job.job import Job, Recompute
+from ...job.job import Job
+from ...job.search import Recompute
 from ..frozen import layers_with_backward
 from ..parameters import padded_vocabulary
 from ..profile import Profile

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...job.job import OFFLOADS, Job, Recompute
+from ...job.job import Job
+from ...job.search import OFFLOADS, Recompute
 from ..frozen import layers_with_backward
 from ..profile import Profile
 from ..shapes import Shapes

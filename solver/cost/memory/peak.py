@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...axes.data import FULL_SHARDING
-from ...job.job import Job, Recompute
+from ...job.job import Job
+from ...job.search import Recompute
 from ..parameters import padded_vocabulary, weight_shapes
 from ..profile import Profile
 from ..shapes import Shapes, Shardings
