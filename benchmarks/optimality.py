@@ -23,6 +23,8 @@ from solver.job.job import PlanningProblem
 from tests.oracle.coarse import coarse_costs
 from tests.oracle.compare import Comparison, Mismatch, best_of_all, compare
 from tests.oracle.compare_free import compare_free, free_problem
+from tests.oracle.compare_kinds import compare_kinds, with_kinds
+from tests.oracle.compare_order import compare_order, ordered_problem
 from tests.oracle.enumerator import blocks
 from tests.oracle.problems import (
     questions,
@@ -37,6 +39,8 @@ COARSE_SHARE = 0.25
 """Share of the problems with costs on a coarse grid, where plans tie."""
 FREE_EVERY = 20
 """Of so many problems one spreads layers freely over stages, and one over two node groups."""
+KINDS_AT, ORDER_AT = 4, 14
+"""Of as many problems one has several kinds of price, and one several objectives in order."""
 MIN_HIDDEN = 128
 """Narrower models are drawn for their ties."""
 
@@ -68,6 +72,13 @@ def attempt(seed: int, number: int, time_limit_s: float) -> tuple[PlanningProble
     try:
         if groups:
             return problem, Comparison(compare_free(problem), None, None)
+        if number % FREE_EVERY == KINDS_AT:
+            problem = with_kinds(seed, number)
+            return problem, compare_kinds(problem, time_limit_s)
+        if number % FREE_EVERY == ORDER_AT:
+            with coarse_costs() if is_coarse(seed, number) else nullcontext():
+                problem, plans = ordered_problem(seed, number)
+                return problem, compare_order(problem, plans, time_limit_s)
         with coarse_costs() if is_coarse(seed, number) else nullcontext():
             problem = draw(seed, number)
             return problem, compare(problem, time_limit_s)
@@ -82,6 +93,10 @@ def family(problem: PlanningProblem) -> str:
         return (
             "layers spread freely, " + ("one group", "two groups")[len(problem.cluster.groups) > 1]
         )
+    if problem.objective.then:
+        return "objectives in order"
+    if problem.cluster.group.offers:
+        return "several kinds of price"
     model = problem.job.transformer
     moe = "moe" if model.moe else "dense"
     heads = "mla" if model.mla else "mha" if model.kv_heads == model.heads else "gqa"

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from solver import solve
-from solver.job.job import Objective, PlanningProblem
-from solver.job.price_kinds import under
 from solver.job.read import parse_problem
-from solver.job.reliability import Reliability
 from solver.job.settings import nested
-from solver.plan import Plan
 from solver.report.resolved import problem_data, problem_sha256
-from solver.search.ranking import USD_UNITS
 from tests.cli.running import run
-from topology import Cluster, ClusterSpec, InputError, Offer, UnsupportedError
+from topology import ClusterSpec, InputError, UnsupportedError
 
-from ..oracle.compare import Truth, wall_of
-from ..oracle.models import Dice
-from ..oracle.problems import random_problem
+from ..oracle.compare_kinds import compare_kinds, with_kinds
 
 SEED = 41
 QUICK = (0, 6, 13, 14, 21, 29, 31, 39)
 """Problems that the enumerator goes through in half a second."""
-Point = tuple[int, int, int]
 
 TEXT = """
 model: llama3-8b
@@ -39,68 +30,12 @@ training: {seq_len: 4096, global_batch: 512seq, tokens: 1T}
 """
 
 
-def with_kinds(number: int) -> PlanningProblem:
-    """A random problem whose nodes are offered under two or three kinds of price."""
-    drawn, dice = random_problem(SEED, number), Dice(f"kinds {number}")
-    kinds = ("on-demand", "reserved", "spot") if dice.chance(0.5) else ("on-demand", "spot")
-    offers = tuple(
-        Offer(kind, dice.pick((0.5, 1.6, 2.5, 2.99)), interruptions=dice.pick((0.0, 50.0, 5000.0)))
-        for kind in kinds
-    )
-    group = replace(drawn.cluster.group, offers=offers).under("on-demand")
-    failing = Reliability(failures=dice.pick((0.0, 3.79, 100.0))) if dice.chance(0.7) else None
-    return replace(
-        drawn,
-        cluster=Cluster(drawn.cluster.name, (group,)),
-        reliability=failing,
-        objective=Objective(minimise=dice.pick(("time", "cost")), pareto=True),
-    )
-
-
-def price_of(problem: PlanningProblem, kind: str) -> int:
-    offers = problem.cluster.group.offers
-    return round(next(o.usd_per_gpu_hour for o in offers if o.kind == kind) * USD_UNITS)
-
-
-def point_of(problem: PlanningProblem, plan: Plan) -> Point:
-    wall = wall_of(plan)
-    return wall, wall * plan.gpus_held * price_of(problem, plan.price_kind), plan.gpus
-
-
-def kept(points: set[Point]) -> set[Point]:
-    """Points that no other equals or beats in everything."""
-    return {
-        p
-        for p in points
-        if not any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in points)
-    }
-
-
 @pytest.mark.parametrize(
     "number",
     [pytest.param(n, marks=() if n in QUICK else pytest.mark.nightly) for n in range(40)],
 )
 def test_the_front_is_that_of_every_kind_together(number: int) -> None:
-    problem = with_kinds(number)
-    every: set[Point] = set()
-    bests = []
-    for offer in problem.cluster.group.offers:
-        truth = Truth.of(under(problem, offer.kind))  # type: ignore[arg-type]
-        price = price_of(problem, offer.kind)
-        every |= {(wall, spent * price, gpus) for gpus, wall, spent in truth.front or ()}
-        if truth.best is not None:
-            cost = truth.best.wall * truth.best.held * price
-            time = problem.objective.minimise == "time"
-            bests.append((truth.best.wall, cost) if time else (cost, truth.best.wall))
-    result = solve(problem, time_limit_s=60)
-    have = {point_of(problem, plan) for plan in result.front}
-    assert have == kept(every)
-    assert len(have) == len(result.front)
-    assert result.status == ("optimal" if bests else "infeasible")
-    if bests:
-        wall, cost, _ = point_of(problem, result.plans[0])
-        best = (wall, cost) if problem.objective.minimise == "time" else (cost, wall)
-        assert best == min(bests)
+    assert compare_kinds(with_kinds(SEED, number)).mismatches == ()
 
 
 def test_interruptions_make_spot_slower_where_failures_count() -> None:
