@@ -72,14 +72,13 @@ def attempt(seed: int, number: int, time_limit_s: float) -> tuple[PlanningProble
     try:
         if groups:
             return problem, Comparison(compare_free(problem), None, None)
-        if number % FREE_EVERY == KINDS_AT:
-            problem = with_kinds(seed, number)
-            return problem, compare_kinds(problem, time_limit_s)
-        if number % FREE_EVERY == ORDER_AT:
-            with coarse_costs() if is_coarse(seed, number) else nullcontext():
+        with coarse_costs() if is_coarse(seed, number) else nullcontext():
+            if number % FREE_EVERY == KINDS_AT:
+                problem = with_kinds(seed, number)
+                return problem, compare_kinds(problem, time_limit_s)
+            if number % FREE_EVERY == ORDER_AT:
                 problem, plans = ordered_problem(seed, number)
                 return problem, compare_order(problem, plans, time_limit_s)
-        with coarse_costs() if is_coarse(seed, number) else nullcontext():
             problem = draw(seed, number)
             return problem, compare(problem, time_limit_s)
     except Exception as error:
