@@ -152,7 +152,8 @@ def _card(plan: Plan, result: Result) -> str:
     if cost.steps is not None:
         rows.append(("wall clock", show_seconds(cost.wall_clock_s)))
     if cost.usd is not None:
-        rows.append(("cost", show_usd(cost.usd)))
+        kind = f", {plan.price_kind}" if plan.price_kind else ""
+        rows.append(("cost", f"{show_usd(cost.usd)}{kind}"))
     return card(f"Plan {plan.rank}{advised}", rows)
 
 
