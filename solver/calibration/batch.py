@@ -42,7 +42,7 @@ class PerShape(np.ndarray[Any, np.dtype[np.float64]]):
 class _Batched(Calibrated):
     """The cost model on copies of one shape, which its constants tell apart."""
 
-    def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
+    def layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
         return layer_times(self.job, self.machine, shapes), np.arange(len(shapes))
 
 

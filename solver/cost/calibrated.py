@@ -17,6 +17,7 @@ from ..job.search import OFFLOADS, RECOMPUTE, Recompute, Search
 from .data_parallel import DataTraffic, Passes, data_traffic
 from .figures import Figures
 from .layer import LayerTimes, layer_times
+from .lower_bounds import bounds, floor
 from .machine import Machine
 from .memory.offload import (
     ACTIVATIONS_MOVE,
@@ -25,31 +26,24 @@ from .memory.offload import (
     moved_activations,
     update_seconds,
 )
-from .memory.peak import least_bytes_anywhere, least_bytes_of_each, memory_items
+from .memory.peak import memory_items
 from .memory.states import weights_of
-from .parameters import Held, trained
+from .parameters import Held
 from .profile import Profile
-from .schedule import FILL_DIVISOR, pipeline_grains, step_ticks
+from .schedule import FILL_DIVISOR
 from .shapes import Shapes, Shardings
 from .shard_columns import shardings
-from .stage_times import Laid, StageTimes, least_layer_seconds, stage_times
-from .stages import FIRST, HEAVY, RECOMPUTE_CLASS, Stages, fullest_stage, split
+from .stage_times import Laid, StageTimes, stage_times
+from .stages import RECOMPUTE_CLASS, Stages, split
 from .tables import Choice, Seconds, Tables, evaluate, round_up
 from .ticks import (
-    MAX_TICKS,
-    TICK_S,
     FloatArray,
     IntArray,
     capacity_mebibytes,
-    grains,
-    mebibytes,
 )
 
 ONE_NODE = 8
 """GPUs from which the slowdown of scale counts."""
-
-FLOAT_NOISE = 1e-12
-"""Relative error of a sum of floats in another order: a bound stays below by as much."""
 
 
 class Calibrated:
@@ -85,7 +79,7 @@ class Calibrated:
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
+    def layers(self, shapes: Shapes) -> tuple[LayerTimes, IntArray]:
         """Layer times of the distinct cores, and which core each shape has.
 
         Searches come back to the same cores: the largest set so far is kept.
@@ -109,11 +103,11 @@ class Calibrated:
         self, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...], both: bool = True
     ) -> StageTimes:
         """Time one micro-batch on a stage of each class; see ``stage_times.stage_times``."""
-        layers, core = self._layers(shapes)
+        layers, core = self.layers(shapes)
         laid = Laid(shapes, stages, layers, core, self.slowdown(shapes)[:, None])
         return stage_times(self.job, self.machine, laid, kinds, both=both)
 
-    def _update(self, parameters: Held, shapes: Shapes, columns: Shardings) -> FloatArray:
+    def update(self, parameters: Held, shapes: Shapes, columns: Shardings) -> FloatArray:
         """Seconds of the optimizer step, (N, 4, Z)."""
         stack = self.profile.stack
         dense = ((shapes.dp * shapes.cp)[:, None] / columns.replicas)[:, None, :]
@@ -142,88 +136,14 @@ class Calibrated:
     # -- the faces of a cost model ---------------------------------------------------------------
 
     def floor(self, shapes: Shapes) -> IntArray:
-        """Bound the step from below by what the layers take on stages that are all alike; (N,).
-
-        The slowest stage takes at least the mean, and the fill is the sum over all stages.
-        """
-        layers, core = self._layers(shapes)
-        dense, moe = least_layer_seconds(self.job, self.machine, layers, self.kinds)
-        model = self.job.transformer
-        there = model.dense_layers * dense + (model.layers - model.dense_layers) * moe
-        split_backward = self.profile.software.schedule == "zb-h1"  # part of the fill is spared
-        fill = self.fill(shapes)
-        pace = (shapes.microbatches - 1 / fill) / shapes.pp
-        whole = there[core] * (pace + (0.0 if split_backward else 1 / fill))
-        least = self.slowdown(shapes) * whole + self.step_overhead(shapes)
-        ticks = np.minimum((1 - FLOAT_NOISE) * least / TICK_S, MAX_TICKS)
-        return np.asarray(np.floor(ticks), dtype=np.int64)
+        """Bound the step from below, roughly; see ``lower_bounds.floor``."""
+        return floor(self, shapes)
 
     def bounds(
         self, shapes: Shapes, capacity_mib: int | None = None, balanced: bool = False
     ) -> tuple[IntArray, IntArray]:
-        """Bound step and memory from below: no data-parallel traffic, best sharding, least kind.
-
-        Every term left out is at least zero, every term kept is at its least over the choices, and
-        rounding is upwards on both sides, so the bound is admissible. The least kind is the fastest
-        that may fit in ``capacity_mib``, if given. ``balanced`` bounds every way to spread the
-        layers over plain stages: the slowest stage takes at least the mean, and some stage holds at
-        least the mean number of layers; capacity does not count there.
-        """
-        stages = split(self.job.transformer, shapes.pp, shapes.vpp)
-        kinds = self.kinds if capacity_mib is not None and not balanced else self.kinds[:1]
-        times = self.stage_times(shapes, stages, kinds, both=False)
-        need = self._least_need(shapes, stages, self.kinds if len(kinds) > 1 else self.kinds[-1:])
-        kind = self._fastest_kind(need, capacity_mib)[..., None]
-        base = np.take_along_axis(times.base, kind, axis=-1)[..., 0]
-        spared = times.spared(shapes)
-        column = (slice(None), None)
-        pace, share = pipeline_grains(
-            base, stages.count, self.fill(shapes)[column], shapes.microbatches[column], spared
-        )
-        least = np.ones((len(shapes), 1), np.int64)
-        spread = Shardings(3 * least, least, least.astype(bool))
-        parameters = trained(self.job, shapes, stages)
-        update = self._update(parameters, shapes, spread)[..., 0]
-        tail = grains(np.where(stages.count > 0, update + self.step_overhead(shapes)[:, None], 0.0))
-        memory = need[..., -1].max(axis=-1)
-        if balanced:
-            plain = (shapes.vpp == 1)[:, None]
-            mean, spared = (
-                (part * stages.count).sum(axis=-1, keepdims=True) / shapes.pp[:, None]
-                for part in (base, spared)
-            )
-            level, _ = pipeline_grains(
-                mean, np.ones_like(stages.count[:, :1]), self.fill(shapes)[column],
-                shapes.microbatches[column], spared,
-            )  # fmt: skip
-            overhead = grains(self.step_overhead(shapes))[:, None]
-            pace, tail = np.where(plain, level - 1, pace), np.where(plain, overhead, tail)
-            share = np.where(plain, np.maximum(share - shapes.pp[:, None], 0), share)
-            memory = np.where(shapes.vpp == 1, self._least_of_any_stage(shapes), memory)
-        return step_ticks(pace, share, tail), memory
-
-    def _least_need(self, shapes: Shapes, stages: Stages, kinds: tuple[Recompute, ...]) -> IntArray:
-        """Bound the memory of each stage class under each kind, MiB, (N, 4, K); 0 for none."""
-        need = least_bytes_of_each(self.job, self.profile, shapes, stages, kinds, self.offload)
-        return mebibytes(np.where(stages.count[..., None] > 0, need, 0))
-
-    def _fastest_kind(self, need: IntArray, capacity_mib: int | None) -> IntArray:
-        """Return the first kind that may fit, (N, 4): kinds are in order of time, fastest first."""
-        if capacity_mib is None:
-            return np.zeros(need.shape[:2], np.int64)
-        fits = need <= capacity_mib
-        if not self.search.recompute_by_stage:
-            fits = np.broadcast_to(fits.all(axis=1, keepdims=True), fits.shape)
-        return np.asarray(fits.argmax(axis=-1))
-
-    def _least_of_any_stage(self, shapes: Shapes) -> IntArray:
-        """Bound the memory of the stage with most layers, wherever it is, MiB; shape (N,)."""
-        stages = fullest_stage(self.job.transformer, shapes.pp)
-        need = least_bytes_anywhere(
-            self.job, self.profile, shapes, stages, self.kinds, self.offload
-        )
-        alone = shapes.pp == 1
-        return mebibytes(np.where(alone, need[:, FIRST], need[:, [FIRST, HEAVY]].min(axis=-1)))
+        """Bound step and memory from below; see ``lower_bounds.bounds``."""
+        return bounds(self, shapes, capacity_mib, balanced)
 
     def priced(
         self, shapes: Shapes, stages: Stages, columns: Shardings
@@ -237,7 +157,7 @@ class Calibrated:
         traffic = DataTraffic(
             *(slow * getattr(traffic, f) for f in DataTraffic.__dataclass_fields__)
         )
-        return times, traffic, self._update(weights.trained, shapes, columns)
+        return times, traffic, self.update(weights.trained, shapes, columns)
 
     def tables(
         self, shapes: Shapes, columns: Shardings | None = None, stages: Stages | None = None

@@ -90,6 +90,19 @@ def test_the_page_of_70b_on_64_gpus(seventy: str, tmp_path: Path) -> None:
     assert checks[0] == checks[1] != ""
 
 
+def test_a_front_that_would_swell_the_page_is_drawn_but_not_embedded(
+    seventy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("solver.report.html.plan_page.MOST_EMBEDDED", 2)
+    text = run("report", seventy, QUICK).stdout
+    data = json.loads("".join(checked(text).inside))
+    whole = json.loads(Path(seventy).read_text())
+    assert len(whole["front"]) > 2
+    assert data["front"] == []
+    assert data["plans"] == whole["plans"]
+    assert data["notes"] == ["the front's 6 plans are in the plan JSON; this page draws them"]
+
+
 def test_flip_points_are_added_where_asked_for(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     small = ("--model=llama3-8b", "--cluster=1x8xH100", "--seq-len=4096", "--global-batch=64seq")

@@ -6,6 +6,7 @@ import base64
 import dataclasses
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 from topology.units import show_bandwidth, show_seconds, show_usd
 
@@ -25,6 +26,8 @@ from .plan_charts import memory_bars, peak_text, step_waterfall, timeline
 from .scatter_chart import Dot, scatter
 
 CARDS = 6
+MOST_EMBEDDED = 100
+"""Plans of a front that a page holds for programs, about 5 kB each: pages stay below 1 MB."""
 
 
 def plan_page(
@@ -58,7 +61,16 @@ def plan_page(
     if result.plans:
         sections.append(("Launch", launch_section(problem, result.plans[0])))
     sections.append(("Topology", _topology(problem, result)))
-    return page(title, sections, plans_data(problem, result))
+    return page(title, sections, _embedded(problem, result))
+
+
+def _embedded(problem: PlanningProblem, result: Result) -> dict[str, Any]:
+    """Return what the page holds for programs: all but a front that would swell it."""
+    data = plans_data(problem, result)
+    if len(data["front"]) <= MOST_EMBEDDED:
+        return data
+    note = f"the front's {len(data['front'])} plans are in the plan JSON; this page draws them"
+    return {**data, "front": [], "notes": [*data["notes"], note]}
 
 
 def _best(result: Result) -> str:
@@ -140,7 +152,8 @@ def _card(plan: Plan, result: Result) -> str:
     if cost.steps is not None:
         rows.append(("wall clock", show_seconds(cost.wall_clock_s)))
     if cost.usd is not None:
-        rows.append(("cost", show_usd(cost.usd)))
+        kind = f", {plan.price_kind}" if plan.price_kind else ""
+        rows.append(("cost", f"{show_usd(cost.usd)}{kind}"))
     return card(f"Plan {plan.rank}{advised}", rows)
 
 
