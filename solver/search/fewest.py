@@ -10,6 +10,7 @@ from .best_first import Clock, Searcher, Tally
 from .cpsat.factory import SolverSettings
 from .decision import Decision
 from .instance import Instance
+from .opening import LARGEST_BATCH
 from .pricing import NEVER, Priced
 from .space import build_space
 
@@ -36,13 +37,32 @@ def fewest_gpus(
         space = build_space(larger)
         priced = Priced.of(larger, space.shapes)
         searcher = Searcher(larger, priced, settings, clock, Tally())
-        rows = np.flatnonzero(searcher.bounds < NEVER)
-        for gpus in np.unique(priced.shapes.gpus[rows]):
-            found = searcher.best(rows[priced.shapes.gpus[rows] == gpus], NEVER)
+        found = _on_fewest(searcher)
+        if found is not None:
+            held = int(priced.shapes.held[found.row])
+            layout = _layout(priced, found)
+            return int(priced.shapes.gpus[found.row]), held // group.gpus_per_node, layout
+    return None
+
+
+def _on_fewest(searcher: Searcher) -> Decision | None:
+    """Return the best plan on the fewest GPUs that hold one.
+
+    Bounds tell most counts apart, worked out for many at once: only those are searched that they
+    leave.
+    """
+    gpus = searcher.priced.shapes.gpus
+    rows = np.flatnonzero(searcher.bounds < NEVER)
+    rows = rows[np.argsort(gpus[rows], kind="stable")]
+    for start in range(0, len(rows), LARGEST_BATCH):
+        if searcher.clock.over():
+            return None
+        some = rows[start : start + LARGEST_BATCH]
+        some = some[searcher.bound(some) < NEVER]
+        for count in np.unique(gpus[some[searcher.refined(some) < NEVER]]):
+            found = searcher.best(rows[gpus[rows] == count], NEVER)
             if found.best is not None:
-                held = int(priced.shapes.held[found.best.row])
-                layout = _layout(priced, found.best)
-                return int(gpus), held // group.gpus_per_node, layout
+                return found.best
     return None
 
 
