@@ -17,6 +17,8 @@ from .textbook import MFU, SHARD_WEIGHTS
 
 # Far above any model or machine, low enough that every product here stays finite in float64.
 _LARGEST = 10**18
+_LEAST = 1e-6
+"""Far below any rate or price, high enough that every quotient stays finite too."""
 
 # The largest systems have some 10**5 GPUs; the bound keeps the divisors of a node count cheap.
 _MOST_NODES = 10**7
@@ -24,7 +26,7 @@ _MOST_NODES = 10**7
 Count: TypeAlias = Annotated[int, Field(strict=True, ge=1, le=_LARGEST)]
 Nodes: TypeAlias = Annotated[int, Field(strict=True, ge=1, le=_MOST_NODES)]
 Rate: TypeAlias = Annotated[
-    float, Field(strict=True, gt=0.0, le=float(_LARGEST), allow_inf_nan=False)
+    float, Field(strict=True, ge=_LEAST, le=float(_LARGEST), allow_inf_nan=False)
 ]
 Share: TypeAlias = Annotated[float, Field(strict=True, ge=0.0, lt=1.0, allow_inf_nan=False)]
 Recompute: TypeAlias = Literal["none", "selective", "full"]
@@ -54,7 +56,7 @@ class JobNumbers(_Frozen):
     seq_len: Count
     global_batch: Count
     tokens: Count | None = None
-    mfu: Annotated[float, Field(strict=True, gt=0.0, le=1.0, allow_inf_nan=False)] = MFU
+    mfu: Annotated[float, Field(strict=True, ge=_LEAST, le=1.0, allow_inf_nan=False)] = MFU
     charge_recompute: bool = False
     learning_rate_scaled: bool | None = None
     checkpoint_hours: Rate | None = None

@@ -153,3 +153,12 @@ def _divisors(number: int) -> list[int]:
 def _listed(numbers: tuple[int, ...] | list[int], most: int = 12) -> str:
     text = ", ".join(map(str, numbers[:most]))
     return text + (", …" if len(numbers) > most else "")
+
+
+def beyond_framework(source: Source, framework: str, search: Search) -> list[Problem]:
+    """Say what a framework does not have."""
+    if framework != "fsdp" or search.zero is None or 1 not in search.zero:
+        return []
+    message = "FSDP has no ZeRO 1: it shards weights, gradients and states alike."
+    hint = "Use zero 2 or 3, 0 for none, or framework: megatron."
+    return [source.fault(("search", "zero"), "SP115", message, hint)]

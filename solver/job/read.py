@@ -16,7 +16,7 @@ from topology.source import Loc, Source, dotted, load_yaml, read_text
 from topology.spec import ClusterSpec
 from topology.units import shown
 
-from .checks import clashes
+from .checks import beyond_framework, clashes
 from .fields import Batch
 from .finetune import Finetune, trainable_parameters
 from .job import (
@@ -41,7 +41,7 @@ from .schema import (
     SearchSpec,
     TrainingSpec,
 )
-from .search_field import search_of
+from .search_field import in_framework, search_of
 from .transformer import Transformer
 
 NO_FILE = "command line"
@@ -276,12 +276,13 @@ def _assemble(
             "budget_usd": wanted.budget,
         }
     )
-    search = search_of(spec.search or SearchSpec())
+    search = in_framework(search_of(spec.search or SearchSpec()), spec.framework)
     goal = Objective.model_validate((spec.objective or ObjectiveSpec()).model_dump())
     account = Account.model_validate(
         {key: getattr(spec, key) for key in ("cost_model", "profile", "mfu", "charge_recompute")}
     )
-    raise_all(clashes(source, job, cluster, limits, search, goal))
+    found = clashes(source, job, cluster, limits, search, goal)
+    raise_all([*found, *beyond_framework(source, spec.framework, search)])
     places = {dotted(loc): place for loc, place in source.positions.items() if loc}
     framework: Any = spec.framework
     reliability = reliability_of(spec.reliability)
