@@ -137,6 +137,23 @@ def failed(error: Exception, form: str, verbose: int) -> int:
     return BUG
 
 
+class Interrupts:
+    """Ctrl-C from the first moment: loading a module may turn it into another error."""
+
+    seen = False
+
+    @classmethod
+    def take(cls) -> None:
+        """Note Ctrl-C from now on, and raise as before."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, cls._note)
+
+    @classmethod
+    def _note(cls, *_: Any) -> None:
+        cls.seen = True
+        raise KeyboardInterrupt
+
+
 class Entry(click.Command):
     """What the shell starts: it always ends in an exit code, never in a traceback."""
 
@@ -146,6 +163,9 @@ class Entry(click.Command):
         if not standalone_mode:
             return start(*args, standalone_mode=False, **given)
         gc.set_threshold(YOUNG_OBJECTS)
+        Interrupts.seen = False
+        if threading.current_thread() is threading.main_thread():
+            Interrupts.take()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for × and –
@@ -257,6 +277,9 @@ class Command(Entry):
             drop(sys.stdout)
             ctx.exit(NO_READER)
         except Exception as error:  # a bug is reported, never shown as a traceback
+            if Interrupts.seen:
+                click.echo("interrupted", err=True)
+                ctx.exit(INTERRUPTED)
             ctx.exit(failed(error, ctx.obj.form, ctx.obj.verbose))
 
 
@@ -300,6 +323,8 @@ def _read_whole(out: Out, path: str | None, given: Mapping[str, Any]) -> Plannin
     used = {s.field: s.name for s in SETTINGS if given.get(s.name) not in (None, ())}
     overrides = nested({field: given[name] for field, name in used.items()})
     flags = {field: _flag(name) for field, name in used.items()}
+    if {"cluster.price", "cluster.prices"} <= used.keys():
+        raise click.UsageError("--price and --prices exclude each other: give one of them.")
     local = Path(LOCAL_PROBLEM).is_file()
     if path is None and not local and {"model", "cluster"} <= used.keys():
         return parse_problem("", overrides=overrides, flags=flags)
@@ -346,22 +371,24 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
     targets = {_flag(key): given[key] for key in ("output", "stats") if given[key] is not None}
     check_targets(targets, problem_path(problem))
     extreme = given["objective"] if given["objective"] in EXTREMES else None
+    if extreme is not None and limit is not None:
+        raise click.UsageError(f"--time-limit does not go with --objective {extreme}.")
     given = {**given, "objective": None if extreme else given["objective"]}
     asked, started = _read(out, problem, given, extreme is None), time.perf_counter()
     from solver.search.search import solve
 
     seed, workers, loaded = given["seed"], given["workers"], time.perf_counter()
+    watched = Watched(out, limit)
     if extreme is not None:
         from solver.answers.extremes import extreme as outermost
 
         found = outermost(asked, extreme, seed=seed, workers=workers)
-        report = plans_report(asked, found.result, Run(seed, workers))
+        asked, result = found.problem, found.result
         out.note(found.text)
-        out.show(report)
-        sys.exit(EXIT[found.result.status])
-    with Watched(out, limit) as watched:
-        result = solve(asked, seed=seed, workers=workers, time_limit_s=limit,
-                       progress=watched.show, stop=watched.stopped)  # fmt: skip
+    else:
+        with watched:
+            result = solve(asked, seed=seed, workers=workers, time_limit_s=limit,
+                           progress=watched.show, stop=watched.stopped)  # fmt: skip
     spent: dict[str, Any] = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
     report = plans_report(asked, result, Run(seed, workers, spent["solve_s"]))
     if given["output"] is not None:

@@ -36,8 +36,8 @@ class Extreme:
     ----------
     what, value, unit
         Figure, its outermost value, and unit.
-    result
-        The plans at that value; without plans where none fits at any.
+    problem, result
+        The problem at that value, and its plans; the least of it where none fits at any.
     beyond
         What the next value breaks.
     """
@@ -45,6 +45,7 @@ class Extreme:
     what: str
     value: float | None
     unit: str
+    problem: PlanningProblem
     result: Result
     beyond: str
 
@@ -76,9 +77,10 @@ def _fewest(problem: PlanningProblem, seed: int, workers: int) -> Extreme:
         rows = able[shapes.gpus[able] == count]
         if searcher.best(rows, NEVER, enough=NEVER).best is not None:
             search = problem.search.model_copy(update={"gpus": int(count)})
-            result = solve(replace(problem, search=search), seed=seed, workers=workers)
-            return Extreme("gpus", float(count), "GPUs", result, "fewer hold no plan")
-    return Extreme("gpus", None, "GPUs", solve(problem, seed=seed, workers=workers), "")
+            there = replace(problem, search=search)
+            result = solve(there, seed=seed, workers=workers)
+            return Extreme("gpus", float(count), "GPUs", there, result, "fewer hold no plan")
+    return Extreme("gpus", None, "GPUs", problem, solve(problem, seed=seed, workers=workers), "")
 
 
 @dataclass(frozen=True)
@@ -141,13 +143,13 @@ def _largest(problem: PlanningProblem, scale: _Scale, seed: int, workers: int) -
         middle = (low + high) // 2
         low, high = (middle, high) if _fits(problem, scale, middle) else (low, middle)
     if low == 0:
-        nothing = solve(scale.change(problem, 1), seed=seed, workers=workers)
-        return Extreme(scale.what, None, scale.unit, nothing, "")
+        least = scale.change(problem, 1)
+        nothing = solve(least, seed=seed, workers=workers)
+        return Extreme(scale.what, None, scale.unit, least, nothing, "")
     found = scale.change(problem, low)
     result = solve(found, seed=seed, workers=workers)
-    return Extreme(
-        scale.what, scale.value(found), scale.unit, result, _beyond(problem, scale, high)
-    )
+    beyond = _beyond(problem, scale, high)
+    return Extreme(scale.what, scale.value(found), scale.unit, found, result, beyond)
 
 
 def _fits(problem: PlanningProblem, scale: _Scale, steps: int) -> bool:

@@ -58,10 +58,14 @@ class Calibrated:
         self.kinds: tuple[Recompute, ...] = tuple(k for k in RECOMPUTE if k in search.recompute)
         self.usable_bytes = float(group.gpu.usable_bytes)
         self.offload = OFFLOADS.index(search.offload)
-        node = group.host_bytes
-        self.host_bytes = None if node is None else node / group.gpus_per_node
-        """A GPU's share of its node's memory; None where that is not known."""
         self._known: tuple[Distinct, LayerTimes] | None = None
+
+    def host_share(self, shapes: Shapes) -> FloatArray | None:
+        """Return a GPU's share of its node's memory, (N, 1, 1, 1); None where that is not known."""
+        if self.group.host_bytes is None:
+            return None
+        sharing = np.minimum(shapes.gpus, self.group.gpus_per_node)
+        return np.asarray(self.group.host_bytes / sharing[:, None, None, None])
 
     @property
     def places(self) -> bool:
@@ -177,7 +181,7 @@ class Calibrated:
         seconds = Seconds(
             figures.microbatch,
             figures.tail,
-            figures.items.need(self.host_bytes),
+            figures.items.need(self.host_share(shapes)),
             figures.sent(self.limits.comm_metric, (row, busiest)),
             shapes.microbatches * compute[row, busiest],
             busiest,

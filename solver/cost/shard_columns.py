@@ -14,7 +14,7 @@ from .shapes import Shapes, Shardings
 def shardings(shapes: Shapes, group: NodeGroup, search: Search) -> Shardings:
     """Return ZeRO 0–3 over all data-parallel ranks, then ZeRO-3 in each HSDP shard group.
 
-    A stage that would shard over one rank is left to ZeRO 0, which it equals.
+    Also over a single rank, where nothing is shared out: its software still keeps other copies.
     """
     wanted = data.stages(search)
     columns = [(zero, 1) for zero in wanted]
@@ -29,9 +29,7 @@ def shardings(shapes: Shapes, group: NodeGroup, search: Search) -> Shardings:
     columns += [(data.FULL_SHARDING, r) for r in hsdp]
     zero = np.array([c[0] for c in columns], np.int64)[None, :].repeat(len(shapes), 0)
     replicas = np.array([c[1] for c in columns], np.int64)[None, :].repeat(len(shapes), 0)
-    alone = (shapes.dp * shapes.cp == 1)[:, None]
-    least = min(wanted, default=0)
-    valid = np.where(alone, zero == least, True) & (replicas == 1)
+    valid = replicas == 1
     valid &= bool(search.keeps("dp_replicate", np.array(1)))
     for column in range(len(wanted), len(columns)):
         valid[:, column] = data.hsdp_fits(group, shapes, replicas[:, column])

@@ -190,6 +190,7 @@ class _Rounded:
         )  # fmt: skip
         whole = (slice(None), slice(None))
         sent = figures.sent(model.limits.comm_metric, whole)
+        need = figures.items.need(model.host_share(shapes))
         once = shapes.microbatches[:, None] * (figures.times.forward + figures.times.backward)
         numbers = {
             "pace": pace,
@@ -197,7 +198,7 @@ class _Rounded:
             "tail": grains(np.broadcast_to(figures.tail, full)),
             "sent": grains(np.broadcast_to(sent, full)),
             "compute": np.broadcast_to(grains(once)[..., None, None], full),
-            "memory": mebibytes(np.broadcast_to(figures.items.need(model.host_bytes), full)),
+            "memory": mebibytes(np.broadcast_to(need, full)),
         }
         return _Rounded((model, figures, stages), numbers)
 

@@ -55,6 +55,8 @@ def _gpu_counts(source: Source, cluster: Cluster, asked: _Asked) -> Iterator[Pro
     if count > cluster.gpus:
         message = f"{count:,} exceeds the {cluster.gpus:,} GPUs of the cluster."
         yield source.fault(asked.field, "SP103", message, "Add nodes, or lower it.")
+    elif len(cluster.groups) > 1:
+        return  # nodes of several sizes add up to many counts: the search finds which
     elif count < 1 or (count % per_node and (count > per_node or per_node % count)):
         yield source.fault(asked.field, "SP103", *_part_of_node(count, per_node))
 
@@ -71,7 +73,7 @@ def _tensor(
 ) -> Iterator[Problem]:
     if asked.axis != "tp":
         return
-    node, model = cluster.groups[0].gpus_per_node, job.transformer
+    node, model = max(g.gpus_per_node for g in cluster.groups), job.transformer
     if limits.tp_within_node and asked.values[0] > node:
         message = (
             f"{asked.values[0]} is larger than one node ({node} GPUs) "

@@ -99,9 +99,12 @@ def parse_tokens(value: object) -> int:
 
 
 def parse_usd(value: object) -> float:
-    """Read an amount of dollars: ``50000``, ``$50,000``, ``50k USD``."""
+    """Read an amount of dollars: ``50000``, ``$50,000``, ``49.50``, ``50k USD``."""
     if isinstance(value, str):
         text = re.sub(r"^\s*(\$|USD)|\s*(\$|USD)\s*$", "", value, flags=re.IGNORECASE)
+        plain_number = re.fullmatch(r"\s*(\d[\d,]*\.\d+)\s*", text)
+        if plain_number is not None:
+            return float(plain_number[1].replace(",", ""))
         return float(parse_count(text))
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{shown(value)} is not an amount of dollars; write e.g. 50000.")

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from topology.faults import FieldError, checked
 from topology.offers import KINDS
-from topology.units import parse_percent
+from topology.units import parse_percent, shown
 
 from .fields import choice, several
 from .frozen import Frozen
@@ -28,6 +28,8 @@ def _kinds(value: Any) -> tuple[str, ...]:
 
 def _aims(value: Any) -> tuple[str, ...]:
     """Take further objectives in their order, each once."""
+    if not isinstance(value, str | list | tuple | None):
+        raise FieldError("SP112", f"{shown(value)} is no objective.", "Write e.g. [gpus, memory].")
     names = [value] if isinstance(value, str) else list(value or ())
     found = [choice(*AIMS)(name) for name in names[: 2 * len(AIMS)]]
     twice = next((name for name in found if found.count(name) > 1), None)

@@ -12,6 +12,7 @@ from topology.placement import ORDERS
 
 from ..checks import Facts, judge, step_from_stages
 from ..cost.goodput import PARTS, Goodput
+from ..cost.memory.items import NEVER_BYTES
 from ..cost.tables import Choice, Tables
 from ..cost.ticks import MIB, TICK_S
 from ..estimate import Estimate
@@ -149,12 +150,13 @@ def cost_of(instance: Instance, step_s: float, held: Sequence[tuple[int, NodeGro
     """
     job = instance.job
     steps = job.steps
-    goodput, slowdown = None, 1.0
+    goodput, ticks = None, round(step_s / TICK_S)
     if instance.goodput is not None:
         nodes = sum(gpus // group.gpus_per_node for gpus, group in held)
         goodput = goodput_of(instance.goodput, nodes)
-        slowdown = goodput.slowdown
-    wall = step_s * (steps or 1) * slowdown
+        # Rounded up to a tick as in the search, or a plan might miss the budget of its own cost.
+        ticks = -(-ticks * round(goodput.slowdown * PARTS) // PARTS)
+    wall = ticks * TICK_S * (steps or 1)
     hours = [gpus * wall / SECONDS_PER_HOUR for gpus, _ in held]
     usd: float | None = 0.0
     for spent, (_, group) in zip(hours, held, strict=True):
@@ -198,6 +200,8 @@ def second_opinion(step_ticks: int, memory_mib: int, facts: Facts) -> None:
     noise = FLOAT_NOISE * step
     if not again - noise <= step <= again + noise + 2 * TICK_S:
         raise DisagreementError(f"step {step!r} s against {again!r} s for {facts.layout}")
+    if memory_mib >= NEVER_BYTES // MIB:
+        return  # the node's memory is too small, which the limits say
     need = -(-max(s.memory.total_bytes for s in facts.estimate.stages) // MIB)
     if abs(need - memory_mib) > 1:
         raise DisagreementError(f"memory {memory_mib} MiB against {need} for {facts.layout}")

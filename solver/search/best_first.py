@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -30,9 +30,18 @@ TIED = 16
 class Tally:
     """What was opened and proved, over all searches of one result."""
 
-    opened: int = 0
     models: int = 0
     closed: int = 0
+    _shapes: set[Hashable] = field(default_factory=set)
+
+    def open(self, shape: Hashable) -> None:
+        """Count a shape, however often it is opened."""
+        self._shapes.add(shape)
+
+    @property
+    def opened(self) -> int:
+        """Shapes opened."""
+        return len(self._shapes)
 
 
 @dataclass(frozen=True)
@@ -173,7 +182,8 @@ class Searcher:
             if answer.status == "infeasible" and guess < value:
                 raise RuntimeError(f"CP-SAT excludes {places} under {at_most}; {guess} is legal")
             self.tally.models += 1
-            self.tally.opened += len(chunk)
+            for row in places:
+                self.tally.open(tuple(self.priced.shapes.row(row).values()))
             if answer.status in ("optimal", "infeasible"):
                 self.tally.closed += 1
             else:

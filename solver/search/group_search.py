@@ -97,7 +97,10 @@ class GroupSearch:
             del answers[top:]
         place = 1 if preferences else self._recommended(answers)
         front, front_proved = self._front()
+        fastest, fastest_proved = self._fastest()
         notes = [] if front_proved else ["the front is not proved complete: time ran out"]
+        if not fastest_proved:
+            notes.append("the fastest plan beside the cheapest is not proved: time ran out")
         first = answers[0]
         refined = None
         if self._refines and isinstance(first, Decision):
@@ -107,7 +110,7 @@ class GroupSearch:
             objective=self.problem.objective.minimise,
             plans=tuple(self._plans(answers)),
             recommended=place,
-            fastest=self._fastest(),
+            fastest=fastest,
             refined=None if refined is None else split_plan(refined, 1),
             front=front,
             profile=self.profile,
@@ -181,17 +184,21 @@ class GroupSearch:
         plans = (split_plan(a, 1) if isinstance(a, Split) else next(built) for a in answers)
         return [plan.model_copy(update={"rank": i}) for i, plan in enumerate(plans, 1)]
 
-    def _fastest(self) -> Plan | None:
-        """Return the fastest plan beside the cheapest; its price says what speed costs."""
+    def _fastest(self) -> tuple[Plan | None, bool]:
+        """Return the fastest plan beside the cheapest, and whether it is proved.
+
+        Its price says what speed costs.
+        """
         if self.instance.goal != "cost":
-            return None
+            return None, True
         other = self.twin("time")
         found = other.searcher.best(other.rows, NEVER)
         if found.best is None:
-            return None
+            return None, found.proved
         unique = other.searcher.unique(other.rows, found.best)
-        best = unique or found.best
-        return other._plans([other._split(best)[0] or best])[0]
+        split, freely = other._split(unique or found.best)
+        plan = other._plans([split or unique or found.best])[0]
+        return plan, found.proved and freely.proved and unique is not None
 
     def twin(self, goal: Goal, caps: Caps = FREE) -> GroupSearch:
         """Return the same problem with another goal and caps, over the same priced shapes."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from topology.cluster import NodeGroup
 
+from ..checks import RELATIVE_SLACK
 from ..cost.bubble import bubble_parts
 from ..cost.goodput import PARTS, Goodput, charge, longest_within
 from ..cost.tables import CostModel
@@ -37,6 +38,11 @@ LONGEST_STEP = MAX_TICKS - 1
 SECONDS_PER_HOUR = 3600
 PERMILLE = 10_000
 """Fractions of limits are held to 1/10,000."""
+
+
+def whole(most: float) -> int:
+    """Return the most whole units that a limit leaves, by the slack that ``checks`` gives it."""
+    return int(most * (1 + RELATIVE_SLACK))
 
 
 @dataclass(frozen=True)
@@ -161,7 +167,7 @@ class Instance:
         longest = LONGEST_STEP if self.caps.ticks is None else self.caps.ticks
         if deadline is None or steps is None:
             return longest
-        return min(int(deadline / (steps * TICK_S)), longest)
+        return min(whole(deadline / (steps * TICK_S)), longest)
 
     @cached_property
     def most_gpu_ticks(self) -> int:
@@ -173,7 +179,7 @@ class Instance:
         if self.limits.budget_usd is None or not steps or not price:
             return cap
         ticks = self.limits.budget_usd / price * SECONDS_PER_HOUR / (steps * TICK_S)
-        return min(int(ticks), cap)
+        return min(whole(ticks), cap)
 
     @cached_property
     def bubble_limit(self) -> int:

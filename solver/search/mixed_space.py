@@ -14,6 +14,8 @@ from functools import partial
 
 import numpy as np
 
+from topology.placement import MEGATRON_ORDER, ORDERS
+
 from ..axes import context, data, expert, tensor
 from ..cost.calibrated import Calibrated
 from ..cost.communication import crossing_seconds, neighbour_seconds
@@ -47,7 +49,13 @@ class _Cores:
 
 
 def mixed_candidates(instances: Sequence[Instance], below: int) -> Iterator[Candidate]:
-    """Yield every layout over two or more groups whose least objective is under ``below``."""
+    """Yield every layout over two or more groups whose least objective is under ``below``.
+
+    Pipelines across groups are plain ones in the usual order of axes.
+    """
+    search = instances[0].search
+    if not len(chosen(search, "vpp", (1,))) or MEGATRON_ORDER not in (search.order or ORDERS):
+        return
     cores = _cores(instances)
     numbers = range(len(instances))
     for count in range(2, min(len(instances), MOST_GROUPS) + 1):

@@ -11,7 +11,7 @@ from ..cost.goodput import PARTS
 from ..cost.shapes import Shapes, Shardings
 from ..cost.stages import layers_by_rule
 from ..cost.ticks import TICK_S
-from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Instance
+from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Instance, whole
 
 MOST_STAGES = 128
 """Longest pipeline whose stages are chosen one by one."""
@@ -78,7 +78,7 @@ class Pipeline:
         rate = sum(gpus * price for gpus, price in zip(self.held, prices, strict=True))
         if budget is None or not steps or not rate:
             return LONGEST_STEP
-        return min(int(budget / rate * SECONDS_PER_HOUR / (steps * TICK_S)), LONGEST_STEP)
+        return min(whole(budget / rate * SECONDS_PER_HOUR / (steps * TICK_S)), LONGEST_STEP)
 
     def blocks(self) -> list[tuple[Instance, list[int]]]:
         """Return runs of stages on one node group."""

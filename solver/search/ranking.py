@@ -65,10 +65,15 @@ class Ranking:
         return sum(gpus * round(price * USD_UNITS) for gpus, price in pairs)
 
     def _price(self, plan: Plan) -> float:
-        groups, gpu = self.problem.cluster.groups, plan.estimate.stages[0].gpu
-        group = next((g for g in groups if g.gpu.id == gpu), groups[0])
-        offers = {offer.kind: offer.usd_per_gpu_hour for offer in group.priced}
-        return offers.get(plan.price_kind, group.price_usd_per_gpu_hour or 0.0)
+        """Return what a plan was priced at: of groups with its GPU the price that fits its cost."""
+        gpu, cost = plan.estimate.stages[0].gpu, plan.cost
+        prices = []
+        for group in self.problem.cluster.groups:
+            if group.gpu.id == gpu:
+                offers = {offer.kind: offer.usd_per_gpu_hour for offer in group.priced}
+                prices.append(offers.get(plan.price_kind, group.price_usd_per_gpu_hour or 0.0))
+        paid = (cost.usd or 0.0) / cost.gpu_hours
+        return min(prices, key=lambda price: abs(price - paid), default=0.0)
 
     def not_dominated(self, plans: Sequence[Plan]) -> list[Plan]:
         """Return one plan for each point that no other equals or beats in everything, by GPUs."""

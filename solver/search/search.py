@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from topology.cluster import NodeGroup
+
 from ..cost.calibrated import Calibrated
 from ..cost.goodput import Goodput
 from ..cost.own_profile import find_profile
@@ -22,7 +24,7 @@ from .cpsat.factory import SolverSettings
 from .group_search import GroupSearch, Progress
 from .instance import Goal, Instance
 from .mixed import Mixed, Part, alone
-from .validate import validate, validate_order
+from .validate import is_whole, validate, validate_mixed, validate_order
 from .variants import merged, variants_of
 
 
@@ -103,6 +105,7 @@ def solve(
         Where the problem contradicts itself or asks what is not supported.
     """
     validate_order(problem)
+    validate_mixed(problem)
     settings, clock = SolverSettings(seed, workers), Clock(time_limit_s)
     if stop is not None:
         clock.stop = stop
@@ -132,6 +135,11 @@ def _solve_one(
     return GroupSearch(problem, instance_of(problem), settings, clock).run(top, progress, explain)
 
 
+def _holds(group: NodeGroup, gpus: int) -> bool:
+    """Whether a group alone has so many GPUs: whole nodes, or an even part of one."""
+    return gpus <= group.gpus and is_whole(gpus, group.gpus_per_node)
+
+
 def _solve_mixed(
     problem: PlanningProblem, settings: SolverSettings, clock: Clock, top: int
 ) -> Result:
@@ -140,7 +148,7 @@ def _solve_mixed(
     for number, group in enumerate(problem.cluster.groups):
         one = alone(problem, number)
         exact = one.search.gpus
-        if exact is not None and exact > group.gpus:  # no plan on this group alone
+        if exact is not None and not _holds(group, exact):  # no plan on this group alone
             rules = (*one.search.rules, Rule(axis="gpus", relation="=", value=exact))
             alone_search = one.search.model_copy(update={"gpus": None, "rules": rules})
             one = replace(one, search=alone_search)

@@ -103,7 +103,7 @@ def best_of(
         at_most = min(candidate.longest(below - 1), longest(pipeline))
         attempt = best_split(pipeline, at_most, timed(settings, clock))
         clock.watch(candidate.least, below)
-        tally.opened += 1
+        tally.open((*pipeline.shape.row(0).values(), *_blocks(pipeline)))
         tally.models += attempt.solved
         tally.closed += attempt.solved and attempt.proved
         if not attempt.proved:
@@ -113,6 +113,12 @@ def best_of(
             best = attempt.split
             below = candidate.value(best.totals.step)
     return Best(best, below, min(open_bound, below), proved)
+
+
+def _blocks(pipeline: Pipeline) -> tuple[object, ...]:
+    """Return what tells pipelines of one shape over several node groups apart."""
+    blocks = pipeline.blocks()
+    return () if len(blocks) == 1 else tuple((i.group, len(stages)) for i, stages in blocks)
 
 
 def longest(pipeline: Pipeline) -> int:

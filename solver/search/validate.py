@@ -83,7 +83,7 @@ def _search(problem: PlanningProblem) -> list[Problem]:
                    f"needs {search.gpus} GPUs, the cluster has {group.gpus}.",
                    f"Use at most {group.gpus}, or add nodes.")
         )  # fmt: skip
-    if search.gpus is not None and not _whole(search.gpus, group.gpus_per_node):
+    if search.gpus is not None and not is_whole(search.gpus, group.gpus_per_node):
         node = group.gpus_per_node
         low = search.gpus // node * node
         faults.append(
@@ -94,7 +94,8 @@ def _search(problem: PlanningProblem) -> list[Problem]:
     return faults
 
 
-def _whole(gpus: int, node: int) -> bool:
+def is_whole(gpus: int, node: int) -> bool:
+    """Whether so many GPUs fill whole nodes, or an even part of one."""
     return gpus % node == 0 or (gpus < node and node % gpus == 0)
 
 
@@ -209,6 +210,15 @@ def validate_order(problem: PlanningProblem) -> None:
             _fault(problem, "objective.minimise", "SP115",
                    f"several objectives in order do not go with {what}.",
                    "Give one objective, or leave that out.")
+        )  # fmt: skip
+
+
+def validate_mixed(problem: PlanningProblem) -> None:
+    """Raise ``UnsupportedError`` for an account that prices one kind of node only."""
+    if len(problem.cluster.groups) > 1 and problem.account.cost_model == "textbook":
+        raise UnsupportedError(
+            _fault(problem, "cost_model", "SP115", "the textbook account has one kind of node.",
+                   "Use cost_model: calibrated, or plan for one node group.")
         )  # fmt: skip
 
 

@@ -118,18 +118,23 @@ def price(tables: Tables, kinds: tuple[int, int, int]) -> Priced:
     return Priced(np.minimum(step, MAX_TICKS), need, sent)
 
 
+SLACK = 1 + 1e-9
+"""A plan that meets its limit exactly keeps it, whatever the last bit of a float says."""
+
+
 def longest_step(question: Question, held: int) -> int:
     """Longest step in ticks that deadline and budget allow on so many GPUs, failures included."""
     limits, steps = question.limits, question.job.steps
     longest = MAX_TICKS - 1
     if limits.deadline_s is not None:
         assert steps is not None, "a deadline needs the tokens of the run"
-        longest = min(longest, int(limits.deadline_s / (steps * TICK_S)))
+        longest = min(longest, int(limits.deadline_s / (steps * TICK_S) * SLACK))
     if limits.budget_usd is not None:
         rate = question.group.price_usd_per_gpu_hour
         assert steps is not None, "a budget needs the tokens of the run"
         assert rate, "a budget needs a price"
-        longest = min(longest, int(limits.budget_usd / rate * 3600 / (steps * TICK_S)) // held)
+        gpu_ticks = int(limits.budget_usd / rate * 3600 / (steps * TICK_S) * SLACK)
+        longest = min(longest, gpu_ticks // held)
     factor = slowdown(question, held)
     return 0 if factor > 10_000_000 else math.floor(Fraction(longest * 1_000_000, factor))
 

@@ -217,8 +217,6 @@ def legal_shardings(question: Question, tp: int, cp: int, dp: int) -> list[tuple
     stages = sorted(wanted(possible, search.zero))
     stages = [stage for stage in stages if keeps_rules(question, "zero", stage)]
     whole_group = stages if keeps_rules(question, "dp_replicate", 1) else []
-    if dp * cp == 1:  # one rank has nothing to shard over: all stages are the same
-        return [(stage, 1) for stage in whole_group[:1]]
     found = [(zero, 1) for zero in whole_group]
     if search.hsdp and 3 in stages:
         for replicas in divisors(dp):

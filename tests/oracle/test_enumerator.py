@@ -67,7 +67,7 @@ def test_best_by_hand() -> None:
     """Two GPUs halve 100 ticks; one GPU costs the same step twice as long, but as much held."""
     fast = enumerate_best(tiny(), "time")
     # 96 MiB on one GPU is too much for 95, so that one GPU must recompute.
-    lean = enumerate_best(tiny(cost={"capacity_mib": 95}, search=Search(gpus=1)), "time")
+    lean = enumerate_best(tiny(cost={"capacity_mib": 95}, search=Search(gpus=1, zero=(0,))), "time")
     assert fast is not None
     assert lean is not None
     assert (fast.step, fast.gpus, fast.mebibytes, fast.held) == (51, 2, 48, 2)

@@ -176,7 +176,7 @@ class MemoryItems:
         columns = self.moved.columns[:, None, None, :]
         return np.asarray(states + columns * self.moved.activations[..., None])
 
-    def need(self, host_bytes: float | None) -> FloatArray:
+    def need(self, host_bytes: FloatArray | None) -> FloatArray:
         """Need of the card, (N, 4, K, Z); endless where a rank's share of its host is too small."""
         total = self.total()
         if host_bytes is None:
