@@ -35,7 +35,7 @@ def check(asked: PlanningProblem) -> int:
         one = by_name[flip.parameter]
         assert best(one.change(asked, flip.last)) == flip.before
         if flip.first is None:
-            assert flip.last in (one.down[-1], one.up[-1])
+            assert flip.last in (*one.down[-1:], *one.up[-1:])
             continue
         assert best(one.change(asked, flip.first)) == flip.after != flip.before
         if one.continuous:
