@@ -10,6 +10,7 @@ from .clashes import RELAXABLE, Grounds
 from .contradictions import contradiction
 from .cpsat.factory import SolverSettings
 from .instance import Instance
+from .joint import without_money
 from .levers import levers
 from .relaxations import Relaxer
 
@@ -32,6 +33,8 @@ def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock)
     relaxer = Relaxer(grounds)
     relaxations = (*relaxer.all(), *levers(grounds))
     one = any(r.limit in RELAXABLE for r in relaxations)
+    if not any(r.command for r in relaxations):
+        relaxations += tuple(without_money(grounds))
     reasons = _reasons(clashes, relaxations) if one else _apart(relaxer, clashes)
     about = (EVEN_FIGURES,) if instance.search.stages == "free" else ()
     return Infeasibility(reasons=(*about, *reasons), clashes=clashes, relaxations=relaxations)
