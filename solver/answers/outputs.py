@@ -97,19 +97,23 @@ class Flip(Output):
     now
         Its value in the problem.
     last, first
-        Last value at which today's layout is best, and first at which it is not; the next values
-        that were looked at, or within 0.1 % of each other.
+        Last value at which today's layout is best, and first at which it is not: neighbours among
+        the values that were looked at, or within 0.1 % of each other. Without another plan ``last``
+        is the furthest value that was looked at and ``first`` is None.
     before, after
-        Layouts at these two values; ``after`` is empty where nothing fits.
+        Layouts at these two values; empty where nothing fits.
+    looked_at
+        Which values were looked at, in words.
     """
 
     parameter: str
     unit: str
     now: float
     last: float
-    first: float
+    first: float | None
     before: str
     after: str
+    looked_at: str
 
 
 class Effect(Output):

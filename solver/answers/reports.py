@@ -22,11 +22,12 @@ from .amounts import amount, signed, stamp
 from .codes import known, meaning
 from .compare_report import compared
 from .explain import explain, why_not
-from .flips import flips
+from .flips import SAME_PLAN, flips
 from .outputs import Explanation, Flip
 
 EXPLAIN_SCHEMA = "shardplan.explain/1"
 FLIPS_SCHEMA = "shardplan.flips/1"
+BEYOND = "the same so far; not looked at beyond"
 
 
 def explain_report(
@@ -147,7 +148,13 @@ def flips_report(problem: PlanningProblem) -> Report:
         Column("after", "then best", align="left"),
     )
     today = found[0].before if found else ""
-    head = (*problem_lines(problem), ("Best now", today or "nothing changes it"))
+    looked = {flip.parameter: flip.looked_at for flip in found}
+    head = (
+        *problem_lines(problem),
+        ("Best now", today or "nothing fits"),
+        ("Same plan", SAME_PLAN),
+        ("Looked at", "; ".join(f"{name}: {every}" for name, every in looked.items())),
+    )
     return Report(
         blocks=(Facts(head), Sheet(columns, rows, "When another plan is best")),
         data={
@@ -163,8 +170,8 @@ def _flip_row(flip: Flip) -> dict[str, Any]:
         "parameter": flip.parameter,
         "now": amount(flip.now, flip.unit),
         "last": amount(flip.last, flip.unit),
-        "first": amount(flip.first, flip.unit),
-        "after": flip.after or "nothing fits",
+        "first": None if flip.first is None else amount(flip.first, flip.unit),
+        "after": BEYOND if flip.first is None else flip.after or "nothing fits",
     }
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from ..job.job import PlanningProblem
 from ..plan import Plan
-from .flips import Parameter, best_at, parameters
+from .flips import best_at
+from .followed import Parameter, parameters
 from .outputs import Effect
 
 
 def sensitivity(problem: PlanningProblem) -> tuple[Effect, ...]:
     """Return what the first step down and up of every figure does to the optimum, most first.
 
-    The figures and steps are those of `flips`: halved and doubled, headroom a quarter less. Nothing
-    for mixed clusters and where no plan fits.
+    The figures are those of `flips`, halved and doubled, headroom a quarter less. Nothing for mixed
+    clusters and where no plan fits.
     """
     if len(problem.cluster.groups) > 1:
         return ()
@@ -25,8 +26,6 @@ def sensitivity(problem: PlanningProblem) -> tuple[Effect, ...]:
 
 
 def _effect(problem: PlanningProblem, one: Parameter, base: float) -> Effect:
-    less, more = (values[0] if values else None for values in (one.down, one.up))
-
     def change(value: float | None) -> float | None:
         if value is None:
             return None
@@ -35,8 +34,8 @@ def _effect(problem: PlanningProblem, one: Parameter, base: float) -> Effect:
         return None if plan is None else _price(changed, plan) / base - 1
 
     return Effect(
-        parameter=one.name, unit=one.unit, now=one.now, less=less, more=more,
-        less_change=change(less), more_change=change(more),
+        parameter=one.name, unit=one.unit, now=one.now, less=one.less, more=one.more,
+        less_change=change(one.less), more_change=change(one.more),
     )  # fmt: skip
 
 

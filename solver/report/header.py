@@ -11,6 +11,7 @@ from ..cost.profile import FRAMEWORK_STACK
 from ..job.finetune import BASE_BITS, Finetune
 from ..job.job import Limits, PlanningProblem
 from ..result import Certificate, Result
+from ..search.validate import may_free_stages, spreads_evenly
 from .cells import percent, percent1
 from .goodput import failures
 
@@ -128,17 +129,29 @@ def account(problem: PlanningProblem) -> str:
     return f"calibrated · profile {profile.name} · {error}{measured}"
 
 
+def layers_looked_at(problem: PlanningProblem) -> str:
+    """Name the splits of layers that a proof is about; empty where it is about all."""
+    if not spreads_evenly(problem):
+        return ""
+    several = len(problem.cluster.groups) > 1
+    return f"evenly spread layers{' within one kind of node' if several else ''}"
+
+
 def solver_line(
-    result: Result, seed: int, workers: int, seconds: float | None, asked: float = 0.0
+    problem: PlanningProblem, result: Result, seed: int, workers: int, seconds: float | None
 ) -> str:
-    """Say what was looked at and how sure the answer is; ``asked`` is the gap that is enough."""
-    certificate = result.certificate
+    """Say what was looked at and how sure the answer is."""
+    certificate, asked = result.certificate, problem.objective.gap
+    layers = layers_looked_at(problem) if result.status != "unknown" else ""
+    over = f" over {layers}" if layers else ""
+    if over and result.plans and may_free_stages(problem):
+        over += " (--stages free: over all)"
     enough = certificate.gap is not None and 0 < certificate.gap <= asked
     within = f" within {percent(asked)}" if enough else ""
     parts = [
         f"{certificate.shapes:,} shapes → {certificate.opened:,} opened in "
         f"{certificate.models:,} models → {len(result.plans)} shown",
-        f"{result.status.upper()}{within}{_gap(certificate)}",
+        f"{result.status.upper()}{within}{_gap(certificate)}{over}",
         f"seed {seed}, {workers} worker{'s' if workers > 1 else ''}",
     ]
     if seconds is not None:

@@ -14,7 +14,7 @@ from ..result import Result
 from .blocks import Block, Facts, Plain, Report, Sheet
 from .cells import count, percent
 from .goodput import goodput_line
-from .header import dropped_line, problem_lines, solver_line
+from .header import dropped_line, layers_looked_at, problem_lines, solver_line
 from .layouts import layout_text
 from .plan_lines import layers_lines, links_line, memory_line, step_line
 from .plan_rows import ADVISED, CLOSE, WINNER, plan_columns, plan_record, plan_row
@@ -65,14 +65,13 @@ def _record(plan: Plan, result: Result) -> dict[str, Any]:
 
 
 def _header(problem: PlanningProblem, result: Result, run: Run) -> Facts:
-    gap = problem.objective.gap
-    line = solver_line(result, run.seed, run.workers, run.seconds, gap)
+    line = solver_line(problem, result, run.seed, run.workers, run.seconds)
     return Facts((*problem_lines(problem), ("Solver", line)))
 
 
 def _answer(problem: PlanningProblem, result: Result) -> list[Block]:
     if not result.plans:
-        return [_no_plan(result)]
+        return [_no_plan(problem, result)]
     blocks: list[Block] = []
     if problem.objective.pareto and result.front:
         blocks += _front(problem, result)
@@ -89,9 +88,10 @@ def _answer(problem: PlanningProblem, result: Result) -> list[Block]:
     return blocks
 
 
-def _no_plan(result: Result) -> Facts:
+def _no_plan(problem: PlanningProblem, result: Result) -> Facts:
     if result.status == "infeasible":
-        title = "× No plan fits: proved infeasible"
+        layers = layers_looked_at(problem)
+        title = f"× No plan fits: proved infeasible{f' with {layers}' if layers else ''}"
     else:
         title = "× No plan found within the time limit; nothing is proved"
     rows = [("╰─▶" if number == 0 else "", why) for number, why in enumerate(result.reasons)]

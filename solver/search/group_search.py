@@ -13,7 +13,7 @@ from ..cost.calibrated import Calibrated
 from ..cost.ticks import TICK_S
 from ..job.job import PlanningProblem
 from ..plan import Plan
-from ..result import Certificate, Preference, Result
+from ..result import Certificate, Infeasibility, Preference, Result
 from .assemble import plans_of
 from .best_first import Clock, Found, Searcher, Tally
 from .cpsat.factory import SolverSettings
@@ -23,14 +23,14 @@ from .front import complete_front
 from .in_order import in_order
 from .instance import LONGEST_STEP, SECONDS_PER_HOUR, Caps, Goal, Instance
 from .pricing import NEVER, Priced
-from .reasons import hints
+from .reasons import FREE_HINT, hints
 from .runners_up import recommended, runners_up
 from .space import Space, build_space
 from .split_plan import split_plan
 from .splits import Splits
 from .stagewise import Split
 from .uneven import Best
-from .validate import chooses_stages, too_long
+from .validate import chooses_stages, may_free_stages, too_long
 
 Progress = Callable[[float | None, float | None], None]
 """Called with the certified bound and the best value so far, in seconds or USD."""
@@ -277,5 +277,9 @@ class GroupSearch:
             certificate=self._certificate(found, freely, None),
             infeasibility=why,
             reasons=() if why is None else why.reasons,
-            notes=() if why is None else hints(why),
+            notes=() if why is None else self._hints(why),
         )
+
+    def _hints(self, why: Infeasibility) -> tuple[str, ...]:
+        freely = (FREE_HINT,) if why.clashes and may_free_stages(self.problem) else ()
+        return (*hints(why), *freely)

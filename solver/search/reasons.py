@@ -10,8 +10,18 @@ from .clashes import RELAXABLE, Grounds
 from .contradictions import contradiction
 from .cpsat.factory import SolverSettings
 from .instance import Instance
+from .joint import without_money
 from .levers import levers
 from .relaxations import Relaxer
+
+FREE_HINT = (
+    "try --stages free: layers and recomputed layers chosen stage by stage may fit where evenly "
+    "spread ones do not"
+)
+EVEN_FIGURES = (
+    "figures and clashes below are of evenly spread layers; layers chosen stage by stage can do "
+    "with less, yet none of these plans fits either"
+)
 
 
 def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock) -> Infeasibility:
@@ -22,12 +32,12 @@ def why_nothing_fits(instance: Instance, settings: SolverSettings, clock: Clock)
     clashes = tuple(tuple(sorted(clash)) for clash in grounds.clashes())
     relaxer = Relaxer(grounds)
     relaxations = (*relaxer.all(), *levers(grounds))
-    if not any(r.limit in RELAXABLE for r in relaxations):
-        reasons = tuple(_apart(relaxer, clashes))
-        return Infeasibility(reasons=reasons, clashes=clashes, relaxations=relaxations)
-    return Infeasibility(
-        reasons=tuple(_reasons(clashes, relaxations)), clashes=clashes, relaxations=relaxations
-    )
+    one = any(r.limit in RELAXABLE for r in relaxations)
+    if not any(r.command for r in relaxations):
+        relaxations += tuple(without_money(grounds))
+    reasons = _reasons(clashes, relaxations) if one else _apart(relaxer, clashes)
+    about = (EVEN_FIGURES,) if instance.search.stages == "free" else ()
+    return Infeasibility(reasons=(*about, *reasons), clashes=clashes, relaxations=relaxations)
 
 
 def hints(why: Infeasibility) -> tuple[str, ...]:

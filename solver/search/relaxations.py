@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from topology.units import show_bytes, show_seconds, show_usd
+from topology.units import DAY, HOUR, show_bytes, show_seconds, show_usd
 
 from ..cost.ticks import MIB, TICK_S, capacity_mebibytes
 from ..result import Relaxation
@@ -17,6 +17,9 @@ from .instance import Goal, Instance
 
 PERCENT = 100
 """Limits are relaxed by whole percent: of usable memory, of compute, of a deadline or budget."""
+
+LEAST_OF_UNIT = 2
+"""Durations are hinted in days or hours from two of these on."""
 
 
 class OutOfTimeError(RuntimeError):
@@ -79,8 +82,9 @@ class Relaxer:
         while percent >= 0 and capacity_mebibytes(usable * (1 - percent / PERCENT)) < need:
             percent -= 1
         what = (
-            f"the leanest plan ({layout_of(found)}) needs {show_bytes(need * MIB)} ({need * MIB} "
-            f"bytes) on a GPU, and {show_bytes(have * MIB)} ({have * MIB} bytes) are left of "
+            f"the leanest plan{_within(others)} ({layout_of(found)}) needs "
+            f"{show_bytes(need * MIB)} ({need * MIB} bytes) on a GPU, and "
+            f"{show_bytes(have * MIB)} ({have * MIB} bytes) are left of "
             f"{self.instance.group.gpu.name} after {limits.mem_headroom:.0%} headroom"
         )
         enough = percent >= 0
@@ -158,7 +162,7 @@ class Relaxer:
             limit="deadline", field="limits.deadline", have=have, to=to, unit="seconds",
             text=f"without it the best plan ({layout_of(found)}) takes {show_seconds(need)}, "
             f"and {show_seconds(have)} are allowed",
-            command=f"--deadline {math.ceil(to)}s", layout=layout_of(found),
+            command=f"--deadline {_duration(to)}", layout=layout_of(found),
         )  # fmt: skip
 
     def budget(self, others: frozenset[str]) -> Relaxation:
@@ -193,12 +197,17 @@ class Relaxer:
         if found is None:
             return None
         gpus, nodes, layout = found
-        have = self.instance.group.nodes
+        have, search = self.instance.group.nodes, self.instance.search
+        lifted = [name for name in ("deadline", "budget") if name not in self.instance.enabled]
+        but = f" but {' and '.join(lifted)}" if lifted else ""
+        changes = [f"cluster: {{nodes: {nodes}}}"] if nodes > have else []
+        changes += [f"--gpus {gpus}"] if search.gpus is not None else []
+        changes += [f"--max-gpus {gpus}"] if search.max_gpus is not None else []
         return Relaxation(
             limit="gpus", field="cluster.nodes", have=have, to=nodes, unit="nodes",
             text=f"{gpus} GPUs ({nodes} nodes) are the fewest of this kind that hold a plan "
-            f"within every limit: {layout}",
-            command=f"cluster: {{nodes: {nodes}}}", layout=layout,
+            f"within every limit{but}: {layout}",
+            command=" and ".join(changes), layout=layout,
         )  # fmt: skip
 
     def _plan(self, kept: frozenset[str], goal: Goal = "time") -> Found:
@@ -225,6 +234,21 @@ class Relaxer:
         cost = self.instance.cost
         instance = replace(self.instance, limits=limits, cost=cost)
         return Grounds(instance, self.grounds.settings, self.grounds.clock)
+
+
+def _within(others: frozenset[str]) -> str:
+    """Name what the leanest plan keeps, money first: leaner ones may break it."""
+    money = [name for name in ("budget", "deadline") if name in others]
+    named = [*money, *(["the other limits"] if len(others) > len(money) else [])]
+    return f" within {' and '.join(named)}" if named else ""
+
+
+def _duration(seconds: float) -> str:
+    """Write a duration in the reader's unit, rounded up: days or hours from two of them on."""
+    for unit, size in (("d", DAY), ("h", HOUR)):
+        if seconds >= LEAST_OF_UNIT * size:
+            return f"{math.ceil(seconds / size * PERCENT) / PERCENT:g}{unit}"
+    return f"{math.ceil(seconds)}s"
 
 
 def _bubble(found: Found) -> float:

@@ -122,6 +122,22 @@ def chooses_stages(problem: PlanningProblem) -> bool:
     return problem.account.cost_model == "calibrated" and problem.job.finetune is None
 
 
+def spreads_evenly(problem: PlanningProblem) -> bool:
+    """Whether the even rule leaves out splits of layers, or of recomputed layers in a stage."""
+    search = problem.search
+    if search.stages == "free" or chooses_stages(problem):
+        return search.stages != "free"
+    gpus = max(group.gpus for group in problem.cluster.groups)
+    most = min(problem.limits.max_stages, problem.job.transformer.layers, gpus)
+    return bool(search.allows("pp", np.arange(2, most + 1)).any())
+
+
+def may_free_stages(problem: PlanningProblem) -> bool:
+    """Whether layers are spread evenly where they could be chosen stage by stage."""
+    able = chooses_stages(problem) and not problem.objective.then
+    return able and spreads_evenly(problem)
+
+
 def _stages(problem: PlanningProblem) -> list[Problem]:
     if problem.search.stages != "free" or chooses_stages(problem):
         return []

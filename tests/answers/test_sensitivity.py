@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from solver import solve
-from solver.answers.flips import parameters
+from solver.answers.followed import parameters
 from solver.answers.page import answer_sections
 from solver.answers.sensitivity import sensitivity
 from solver.job.job import Objective, PlanningProblem

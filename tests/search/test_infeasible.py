@@ -15,6 +15,7 @@ from tests.oracle.enumerator import enumerate_best
 from tests.oracle.lifted import feasible, holding, minimal_clashes
 from tests.oracle.problems import question, random_problem, with_money_limits
 from tests.search.helpers import problem
+from topology.units import parse_duration
 
 FIELDS = {"communication": "max_comm", "bubble": "max_bubble", "memory": "mem_headroom"}
 STEP = 0.01
@@ -144,3 +145,51 @@ def test_a_rule_that_leaves_nothing_is_among_what_to_change() -> None:
     assert result.infeasibility is not None
     tried = {r.command for r in result.infeasibility.relaxations}
     assert {"without search.tp", "without search.zero"} & tried
+
+
+def tries(asked: PlanningProblem) -> tuple[str, ...]:
+    return solve(asked).notes
+
+
+def test_the_leanest_plan_is_one_within_the_other_limits() -> None:
+    reasons = solve(problem(limits=Limits(budget_usd=50_000))).reasons
+    assert reasons[0].startswith("memory: the leanest plan within budget and the other limits (")
+    alone = solve(problem(limits=Limits(budget_usd=20_000), search=Search(gpus=8))).reasons
+    assert any(r.startswith("memory, even by itself: the leanest plan (") for r in alone)
+
+
+def test_where_no_single_change_suffices_what_to_change_beside_the_budget() -> None:
+    asked = problem(limits=Limits(budget_usd=20_000), search=Search(gpus=8))
+    why = solve(asked).infeasibility
+    assert why is not None
+    assert not solvable(replace(asked, limits=Limits()))
+    gpus = next(r for r in why.relaxations if r.limit == "gpus and budget")
+    assert gpus.command == "--gpus 24, without --budget"
+    assert "within every limit but budget" in gpus.text
+    fits = {n: solvable(problem(search=Search(gpus=n))) for n in (8, 16, 24)}
+    assert fits == {8: False, 16: False, 24: True}
+    assert "--offload optimizer, without --budget" in {r.command for r in why.relaxations}
+
+
+def test_more_gpus_than_asked_for_within_the_cluster_need_no_nodes() -> None:
+    assert any(note.startswith("try --gpus 24") for note in tries(problem(search=Search(gpus=8))))
+    assert any(
+        note.startswith("try cluster: {nodes: 3} and --max-gpus 24")
+        for note in tries(problem(nodes=1, search=Search(max_gpus=8)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("days", "tokens", "unit"), [(5, 10**11, "d"), (0.25, 2 * 10**9, "h"), (0.01, 10**8, "s")]
+)
+def test_a_deadline_is_hinted_in_the_unit_of_the_reader(
+    days: float, tokens: int, unit: str
+) -> None:
+    given = Limits(deadline_s=days * 86_400)
+    asked = problem(tokens=tokens, limits=given)
+    note = next(note for note in tries(asked) if note.startswith("try --deadline "))
+    written = note.split()[2]
+    assert written.endswith(unit)
+    eased = given.model_copy(update={"deadline_s": parse_duration(written)})
+    assert solvable(replace(asked, limits=eased))
+    assert parse_duration(written) <= 3 * days * 86_400

@@ -112,6 +112,7 @@ def test_flip_points_are_added_where_asked_for(tmp_path: Path) -> None:
     checked(text)
     assert "<h2>Flip points</h2>" in text
     assert "<h2>Sensitivity</h2>" in text
+    assert "best of all layouts with evenly spread layers" in text
 
 
 def test_rejected_plans_say_which_limit_they_break(seventy: str) -> None:

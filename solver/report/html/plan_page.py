@@ -16,6 +16,7 @@ from ...result import Result
 from ..blocks import Column, Plain, Sheet
 from ..cells import figures, gigabytes
 from ..drawing import to_svg
+from ..header import layers_looked_at
 from ..layouts import layout_text
 from ..machine import LEVEL_NAMES
 from ..plans import plans_data, plans_report
@@ -55,7 +56,7 @@ def plan_page(
     answer = "".join(block_html(b) for b in blocks[1:] if not isinstance(b, Plain))
     sections = [("Problem", block_html(blocks[0]))]
     if result.plans:
-        sections = [("Best plan", _best(result)), *sections]
+        sections = [("Best plan", _best(problem, result)), *sections]
         sections += _figures(result, rejected)
     sections += [("Details" if result.plans else "Answer", answer), *more]
     if result.plans:
@@ -73,10 +74,12 @@ def _embedded(problem: PlanningProblem, result: Result) -> dict[str, Any]:
     return {**data, "front": [], "notes": [*data["notes"], note]}
 
 
-def _best(result: Result) -> str:
+def _best(problem: PlanningProblem, result: Result) -> str:
     """Return the figures of the best plan that matter most, then the plans side by side."""
     best = result.plans[0]
     time, cost = best.estimate.time, best.cost
+    layers = layers_looked_at(problem)
+    among = f"best of all layouts{f' with {layers}' if layers else ''}"
     rows = [(f"{best.gpus:,}", f"GPUs on {best.nodes:,} nodes")]
     if cost.steps is not None:
         rows.append((show_seconds(cost.wall_clock_s), f"wall clock, {cost.steps:,} steps"))
@@ -89,7 +92,7 @@ def _best(result: Result) -> str:
             f"{gigabytes(best.estimate.peak_bytes)} GB",
             f"on the fullest GPU: {best.estimate.verdict}",
         ),
-        ("proved" if result.status == "optimal" else "not proved", "best of all layouts"),
+        ("proved" if result.status == "optimal" else "not proved", among),
     ]
     cards = "".join(_card(plan, result) for plan in result.plans[:CARDS])
     return f'{tiles(rows)}<h3>Plans</h3><div class="cards">{cards}</div>'
