@@ -62,6 +62,19 @@ READING = """(() => {
 """What a reader sees: sizes in pixels of the screen, and rectangles of texts."""
 
 
+TORNADO = """(() => {
+  const svg = [...document.querySelectorAll('svg[aria-label="what moves the optimum"]')]
+    .find(e => e.checkVisibility());
+  const place = e => { const r = e.getBoundingClientRect();
+    return [r.left, r.top, r.right, r.bottom] };
+  const some = name => [...svg.querySelectorAll(name)];
+  return {zero: place(svg.querySelector('.axis'))[0], texts: some('text').map(place),
+    bars: some('rect').filter(e => e.querySelector('title'))
+      .map(e => [...place(e), e.querySelector('title').textContent])};
+})()"""
+"""Where the bars of the tornado are, what each says, where nothing changes, and all texts."""
+
+
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with browser(tmp_path_factory.mktemp("profile")) as started:
@@ -136,6 +149,24 @@ def test_the_page_works_without_javascript(
     assert chromium.value("document.querySelector('details table').checkVisibility()")
     assert chromium.requests() == []
     assert chromium.complaints() == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_bars_point_the_way_of_their_sign(
+    chromium: Browser, pages: dict[str, Path], width: int
+) -> None:
+    chromium.open(pages["plan"], width)
+    seen = chromium.value(TORNADO)
+    assert {"+", "−"} <= {said[-1].rpartition(": ")[2][0] for said in seen["bars"]}
+    for left, top, right, bottom, said in seen["bars"]:
+        if said.rpartition(": ")[2].startswith("−"):
+            assert right <= seen["zero"] + 2, said
+        else:
+            assert left >= seen["zero"] - 2, said
+        for text in seen["texts"]:
+            across = min(right, text[2]) - max(left, text[0])
+            down = min(bottom, text[3]) - max(top, text[1])
+            assert across <= 1 or down <= 3, said  # no bar covers a text
 
 
 @pytest.mark.parametrize("name", ["plan", "sweep"])

@@ -79,6 +79,28 @@ def test_a_tornado_draws_both_sides(width: int) -> None:
     assert tornado([], width) == ""
 
 
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("length", [2, 20, 45])
+def test_bars_of_a_tornado_point_the_way_of_their_sign(length: int, width: int) -> None:
+    label = "x" * length
+    bars = [Bar("GPUs, 64", (label, 0.978), (label, -0.494)), Bar("b", (label, 0.0), None)]
+    drawn = tornado(bars, width)
+    zero = float(re.findall(r'class="axis" d="M([\d.]+)', drawn)[0])
+    found = re.findall(
+        r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)" class="f[ab]">'
+        r"<title>.*: (.)[\d.]+%</title>",
+        drawn,
+    )
+    assert [sign for *_, sign in found] == ["+", "−", "+"]
+    for x, _, wide, _, sign in found:
+        start, end = float(x), float(x) + float(wide)
+        assert 0 <= start < end <= width
+        assert start >= zero - 0.2 if sign == "+" else end <= zero + 0.2
+    # A line of text above a bar ends before it begins.
+    lines = [float(y) for y in re.findall(r'<text x="0.0" y="([\d.]+)"[^>]*>x', drawn)]
+    assert all(base + 3 < float(bar[1]) for base, bar in zip(lines, found, strict=False))
+
+
 def test_launch_files_are_those_of_export_and_refusals_say_why() -> None:
     asked = problem("llama3-8b", nodes=1, batch=64)
     html = launch_section(asked, solve(asked, top=1, explain=False).plans[0])
