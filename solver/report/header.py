@@ -121,11 +121,15 @@ def account(problem: PlanningProblem) -> str:
             f"{memory} of the data sheet · all communication counted"
         )
     stack = given.profile or FRAMEWORK_STACK[problem.framework]
-    profile = find_profile(stack, problem.cluster.groups[0].gpu.id)
+    gpus = dict.fromkeys(group.gpu.id for group in problem.cluster.groups)
+    profiles = [find_profile(stack, gpu) for gpu in gpus]
+    names = " + ".join(dict.fromkeys(profile.name for profile in profiles))
     mixture = problem.job.transformer.moe is not None
-    error = f"expected error of a step {percent(profile.expected_error(mixture))}"
-    measured = "" if profile.measured else " · unmeasured GPU: rates are those of others"
-    return f"calibrated · profile {profile.name} · {error}{measured}"
+    # No mixed run was measured: the error of the worst profile is the least to expect.
+    error = max(profile.expected_error(mixture) for profile in profiles)
+    measured = all(profile.measured for profile in profiles)
+    unmeasured = "" if measured else " · unmeasured GPU: rates are those of others"
+    return f"calibrated · profile {names} · expected error of a step {percent(error)}{unmeasured}"
 
 
 def solver_line(

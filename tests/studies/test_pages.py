@@ -121,6 +121,25 @@ def test_rejected_plans_say_which_limit_they_break(seventy: str) -> None:
     assert all(re.search(r"(memory|communication|bubble): ", title) for title in titles)
 
 
+def test_a_mixed_cluster_is_named_whole(tmp_path: Path) -> None:
+    problem, plan = tmp_path / "mixed.yaml", tmp_path / "plan.json"
+    problem.write_text(
+        "model: llama3-8b\ncluster:\n  groups:\n"
+        "    - {nodes: 1, gpus_per_node: 8, gpu: h100-80gb-sxm, price: 2.5}\n"
+        "    - {nodes: 1, gpus_per_node: 4, gpu: a100-80gb-sxm, price: 1.2}\n"
+        "training: {seq_len: 4096, global_batch: 64seq}\nsearch: {stages: even}\n"
+    )
+    solved = run("solve", str(problem), "-o", str(plan), "--width=500")
+    assert solved.exit_code == 0
+    page = run("report", str(plan), QUICK).stdout
+    assert "llama3-8b on 8 × NVIDIA H100 SXM5 80GB + 4 × NVIDIA A100 SXM4 80GB</h1>" in page
+    stars = re.findall(r"(?:NVLink|usable) [\d.]+ (?:GB/s|GiB)[*]", solved.stdout)
+    assert len(stars) == 4
+    assert all(star in page for star in stars)
+    for said in (solved.stdout, page):
+        assert "profile megatron-core/h100 + megatron-core/a100 · expected error" in said
+
+
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     name = "</script><script>alert(1)</script>\"'&" + "x" * 10_000
     plan = tmp_path / "plan.json"

@@ -47,9 +47,8 @@ def plan_page(
     more
         Further sections: heading and HTML.
     """
-    model = problem.job.transformer.name
-    gpu = problem.cluster.groups[0].gpu.name
-    title = f"{model} on {problem.cluster.gpus:,} × {gpu}"
+    cluster = " + ".join(f"{g.gpus:,} × {g.gpu.name}" for g in problem.cluster.groups)
+    title = f"{problem.job.transformer.name} on {cluster}"
     blocks = plans_report(problem, result).blocks
     # The scatter of the page stands for those of the terminal.
     answer = "".join(block_html(b) for b in blocks[1:] if not isinstance(b, Plain))
