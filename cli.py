@@ -355,7 +355,7 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
         from solver.answers.extremes import extreme as outermost
 
         found = outermost(asked, extreme, seed=seed, workers=workers)
-        report = plans_report(asked, found.result, Run(seed, workers))
+        report = plans_report(asked, found.result, Run(seed, workers, before=extreme))
         out.note(found.text)
         out.show(report)
         sys.exit(EXIT[found.result.status])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from topology.cluster import NodeGroup
 from topology.offers import KINDS, Offer
 from topology.units import show_bandwidth, show_bytes, show_count, show_seconds, show_usd
@@ -13,6 +15,18 @@ from ..job.job import Limits, PlanningProblem
 from ..result import Certificate, Result
 from .cells import percent, percent1
 from .goodput import failures
+
+_LEAST = {
+    "time": "least wall-clock time",
+    "cost": "least cost",
+    "gpus": "fewest GPUs",
+    "memory": "least memory",
+}
+
+
+def objective_text(minimise: str, then: Sequence[str] = ()) -> str:
+    """Say what the best plan has least of, and what decides between equals."""
+    return ", then ".join(_LEAST[name] for name in (minimise, *then))
 
 
 def problem_lines(problem: PlanningProblem) -> tuple[tuple[str, str], ...]:

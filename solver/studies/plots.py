@@ -10,6 +10,7 @@ from topology.units import DAY
 
 from ..report.html.sweep_charts import measure_of
 from ..report.stored import read_result
+from .aims import fastest
 from .store import read_store
 from .store_file import is_store
 from .sweep import stored_sweep
@@ -70,7 +71,7 @@ def _sweep(axes: Any, path: str) -> None:
     store = read_store(path)
     result = stored_sweep(store)
     store.close()
-    measure = measure_of(result.rows)
+    measure = measure_of(result.rows, fastest(result.spec))
     found = ((i, measure.of(row)) for i, row in enumerate(result.rows))
     places = [(i, value) for i, value in found if value is not None]
     if places:

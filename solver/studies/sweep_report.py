@@ -17,6 +17,7 @@ from ..report.files import write_whole
 from ..report.plan_rows import of_one_step
 from ..report.render import render
 from ..report.resolved import tool_version
+from .aims import aims_text
 from .points import SweepSpec
 from .sweep import SweepResult
 
@@ -33,6 +34,7 @@ def sweep_report(result: SweepResult) -> Report:
     statuses = Counter(row["status"] for row in rows)
     counted = " · ".join(f"{n:,} {status}" for status, n in sorted(statuses.items()))
     heads = (("Sweep", " × ".join(_axis(spec, c) for c in spec.columns)),
+             ("Objective", aims_text(spec)),
              ("Points", f"{len(rows):,}: {counted}"))  # fmt: skip
     blocks: tuple[Block, ...] = (
         Facts(heads),

@@ -19,7 +19,8 @@ CONTRAST = 4.5
 """WCAG 2.2, criterion 1.4.3, of text against what is behind it."""
 PLAN_FIGURES = {"plans by time and cost", "memory of a GPU by stage", "parts of a step",
                 "pipeline timeline", "what moves the optimum"}  # fmt: skip
-SWEEP_FIGURES = {"cost, USD over model and training.global_batch", "cost, USD along cluster.nodes"}
+COST = "cost of the fastest plan, USD"
+SWEEP_FIGURES = {f"{COST} over model and training.global_batch", f"{COST} along cluster.nodes"}
 HOSTILE = "</script><script>document.title='owned'</script>\"'&<img src=x onerror=alert(1)>"
 
 READING = """(() => {

@@ -170,10 +170,36 @@ def test_the_page_of_a_sweep(tmp_path: Path) -> None:
     result = run("report", store)
     page = checked(result.stdout)
     drawn = [attrs.get("aria-label") for tag, attrs in page.tags if tag == "svg"]
-    both = ("cost, USD over cluster.nodes and model", "cost, USD along cluster.nodes")
+    cost = "cost of the fastest plan, USD"
+    both = (f"{cost} over cluster.nodes and model", f"{cost} along cluster.nodes")
     assert drawn == [name for name in both for _ in range(2)]  # for much room and for little
     assert 'class="bad"' in result.stdout  # 70B does not fit one node
     assert len(json.loads("".join(page.inside))["points"]) == 12
+
+
+def test_a_sweep_names_its_objective(tmp_path: Path) -> None:
+    base = tmp_path / "base.yaml"
+    base.write_text(
+        "model: llama3-8b\ncluster: {gpu: h100, nodes: 1, price: 2}\n"
+        "training: {seq_len: 4096, global_batch: 64seq, tokens: 1B}\n"
+        "scenarios: {fast: {training.tokens: 1B}, frugal: {objective.minimise: cost}}\n"
+    )
+    nodes = "--vary=cluster.nodes=1,2"
+    quickly, cheaply = "least wall-clock time", "least cost"
+    for asked, aim, figure in (
+        (["--scenario=fast", nodes], quickly, "cost of the fastest plan, USD: "),
+        (["--scenario=frugal", nodes], cheaply, "least cost, USD: "),
+        ([nodes], f"{quickly} or {cheaply}", "least cost, USD: "),
+        (["--scenario=fast", "--vary=objective=time,cost"], f"{quickly} or {cheaply}",
+         "least cost, USD: "),
+    ):  # fmt: skip
+        store = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite")
+        result = run("sweep", str(base), *asked, "-o", store, "--engine=serial")
+        assert result.exit_code == 0, result.stderr
+        assert re.search(rf"Objective +{aim}\n", result.stdout)
+        page = run("report", store).stdout
+        assert f"<dt>Objective</dt><dd>{aim}</dd>" in page
+        assert figure in page
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

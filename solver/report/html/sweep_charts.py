@@ -62,12 +62,16 @@ class Measure:
         return None if value is None else value / self.unit
 
 
-def measure_of(rows: Sequence[Row]) -> Measure:
-    """Return what the figures show: cost where every plan has one, else wall-clock time."""
+def measure_of(rows: Sequence[Row], fastest: bool) -> Measure:
+    """Return what the figures show: cost where every plan has one, else wall-clock time.
+
+    ``fastest`` says that the plans are those with the least time, which can cost more than others.
+    """
     plans = [row["plan"] for row in rows if row["plan"]]
     step = bool(plans) and all(map(of_one_step, plans))
     if plans and all(plan.get("usd") is not None for plan in plans):
-        return Measure("usd", "cost of a step, USD" if step else "cost, USD", 1.0)
+        of = " of a step" * step + " of the fastest plan" * fastest
+        return Measure("usd", f"cost{of}, USD", 1.0)
     if step:
         return Measure("step_s", "time of a step, s", 1.0)
     return Measure("wall_clock_s", "wall-clock time, days", DAY)

@@ -25,7 +25,9 @@ MOST_EMBEDDED, MOST_WITHOUT = 1000, 200
 """Points of which this is embedded, and points without a plan that are listed."""
 
 
-def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequence[str]) -> str:
+def sweep_page(
+    title: str, report: Report, rows: Sequence[Row], columns: Sequence[str], fastest: bool
+) -> str:
     """Return the page of a sweep.
 
     Parameters
@@ -36,9 +38,12 @@ def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequenc
         Its table.
     rows, columns
         One row a point (labels, status, reason, plan), and the labels' names in order.
+    fastest
+        Whether the plans are those with the least time.
     """
-    measure = measure_of(rows)
-    name = f"{measure.name[:1].upper()}{measure.name[1:]} of the best plan"
+    measure = measure_of(rows, fastest)
+    name = f"{measure.name[:1].upper()}{measure.name[1:]}"
+    name += "" if "plan" in name else ", of the best plan"
     heat = f"{name}, in each map from pale to strong; a cross has no plan"
     along = f"{name}; a ring marks where the plan changes"
     heat, along = heat + _part(maps_of(rows, columns)), along + _part(curves_of(rows, columns))
