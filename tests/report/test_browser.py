@@ -20,7 +20,10 @@ CONTRAST = 4.5
 PLAN_FIGURES = {"plans by time and cost", "memory of a GPU by stage", "parts of a step",
                 "pipeline timeline", "what moves the optimum"}  # fmt: skip
 COST = "cost of the fastest plan, USD"
-SWEEP_FIGURES = {f"{COST} over model and training.global_batch", f"{COST} along cluster.nodes"}
+SWEEP_FIGURES = {
+    f"{COST} over model and training.global_batch",
+    f"{COST} along cluster.nodes: model llama2-7b",  # 70B fits one of the sizes only
+}
 HOSTILE = "</script><script>document.title='owned'</script>\"'&<img src=x onerror=alert(1)>"
 
 READING = """(() => {

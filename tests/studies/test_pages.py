@@ -171,7 +171,7 @@ def test_the_page_of_a_sweep(tmp_path: Path) -> None:
     page = checked(result.stdout)
     drawn = [attrs.get("aria-label") for tag, attrs in page.tags if tag == "svg"]
     cost = "cost of the fastest plan, USD"
-    both = (f"{cost} over cluster.nodes and model", f"{cost} along cluster.nodes")
+    both = (f"{cost} over cluster.nodes and model", f"{cost} along cluster.nodes: model llama2-7b")
     assert drawn == [name for name in both for _ in range(2)]  # for much room and for little
     assert 'class="bad"' in result.stdout  # 70B does not fit one node
     assert len(json.loads("".join(page.inside))["points"]) == 12

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ..blocks import Facts, Report
 from ..cells import figures
 from .drawing import figure
+from .line_charts import lines, plots, shown
 from .page import block_html, folded, page, tiles
-from .sweep_charts import (
-    Measure,
-    Row,
-    curves_of,
-    heat_maps,
-    lines,
-    maps_of,
-    measure_of,
-)
+from .sweep_charts import Measure, Row, heat_maps, maps_of, measure_of
 
 KEPT = ("gpus", "layout", "mfu", "peak_bytes", "step_s", "usd", "wall_clock_s")
 """What of each plan is embedded; the store has all."""
@@ -46,11 +40,11 @@ def sweep_page(
     name += "" if "plan" in name else ", of the best plan"
     heat = f"{name}, in each map from pale to strong; a cross has no plan"
     along = f"{name}; a ring marks where the plan changes"
-    heat, along = heat + _part(maps_of(rows, columns)), along + _part(curves_of(rows, columns))
+    heat += _part(maps_of(rows, columns))
     sections = [
         ("Points at a glance", _glance(rows, measure) + block_html(report.blocks[0])),
         ("Maps", figure(lambda width: heat_maps(rows, columns, measure, width), heat)),
-        ("Lines", figure(lambda width: lines(rows, columns, measure, width), along)),
+        ("Lines", _lines(rows, columns, measure, along)),
         ("Points", "".join(map(block_html, report.blocks[1:])) + _without(rows)),
     ]
     points: list[dict[str, Any]] = [
@@ -60,6 +54,18 @@ def sweep_page(
     ]  # fmt: skip
     heads = {key: value for key, value in report.data.items() if key != "points"}
     return page(title, sections, {**heads, "points": points})
+
+
+def _lines(rows: Sequence[Row], columns: Sequence[str], measure: Measure, said: str) -> str:
+    """Return the figures with lines, and below the last of them what they are."""
+    every = plots(rows, columns, measure)
+    drawn = shown(every)
+    part = f". {len(drawn):,} of {len(every):,} figures, of as many values as they can show."
+    captions = [""] * (len(drawn) - 1) + [said + (part if len(drawn) < len(every) else ".")]
+    return "".join(
+        figure(partial(lines, plot, measure), caption)
+        for plot, caption in zip(drawn, captions, strict=False)
+    )
 
 
 def _glance(rows: Sequence[Row], measure: Measure) -> str:
