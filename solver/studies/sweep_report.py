@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from topology.errors import InputError, Problem
+from topology.faults import installing
 from topology.units import DAY
 
 from ..report.blocks import Block, Column, Facts, Report, Sheet
@@ -104,7 +105,7 @@ def export_form(path: str) -> str:
         try:
             import pyarrow  # noqa: F401, PLC0415 - an extra
         except ImportError:
-            hint = 'pip install "shardplan[parquet]"'
+            hint = installing("parquet")
             message = "pyarrow is not installed."
             raise InputError(Problem("--export", 0, 0, "", "SP119", message, hint)) from None
     return form

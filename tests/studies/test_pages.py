@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -234,3 +235,45 @@ def test_plots(seventy: str, tmp_path: Path, form: str) -> None:
     for file in files:
         assert run("report", seventy, "--plot", str(file)).exit_code == 0
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_plot_of_plans_names_them(seventy: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "p.svg"
+    assert run("report", seventy, "--plot", str(file)).exit_code == 0
+    drawn = file.read_text()
+    for said in ("llama3-70b on 64 × NVIDIA H100 SXM5 80GB", "wall-clock time, days", "cost, USD",
+                 "best plan", "Pareto front", "64 GPUs"):  # fmt: skip
+        assert f">{said}<" in drawn
+
+
+def test_a_plot_of_a_sweep_has_the_lines_of_its_page(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    base, store, file = (tmp_path / name for name in ("base.yaml", "s.sqlite", "s.svg"))
+    base.write_text(
+        "model: llama3-8b\ncluster: {gpu: h100, nodes: 1, price: 2000}\n"
+        "training: {seq_len: 4096, global_batch: 64seq, tokens: 100B}\n"
+        "sweep: {model: [llama3-8b, llama2-7b], cluster.nodes: [1, 2]}\n"
+    )
+    assert run("sweep", str(base), "-o", str(store), "--engine=serial").exit_code == 0
+    assert run("report", str(store), "--plot", str(file)).exit_code == 0
+    drawn = file.read_text()
+    for said in ("cluster.nodes", "cost of the fastest plan, USD", "model llama3-8b",
+                 "model llama2-7b"):  # fmt: skip
+        assert f">{said}<" in drawn
+    assert "1e6" not in drawn
+    assert re.search(r">[456],[05]00,000<", drawn)
+    # Nothing along a line: the points by name.
+    assert run("sweep", str(base), "--vary=model=llama3-8b,llama2-7b", "-o", str(store),
+               "--engine=serial").exit_code == 0  # fmt: skip
+    assert run("report", str(store), "--plot", str(file)).exit_code == 0
+    assert ">model llama3-8b<" in file.read_text()
+
+
+def test_a_missing_extra_says_both_ways_to_install_it(
+    seventy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run("report", seventy, "--plot", str(tmp_path / "p.svg"))
+    assert result.exit_code == 2
+    assert 'pip install "shardplan[plot]", or in the sources pip install ".[plot]"' in result.stderr

@@ -75,7 +75,7 @@ def _glance(rows: Sequence[Row], measure: Measure) -> str:
     for said, pick in (("least", min), ("most", max)):
         if found:
             value, row = pick(found, key=lambda pair: pair[0])
-            each.append((figures(value), f"{said} {measure.name}: {_labels(row)}"))
+            each.append((figures(value), f"{said} {measure.name}: {labels_of(row)}"))
     return tiles(each)
 
 
@@ -84,11 +84,14 @@ def _without(rows: Sequence[Row]) -> str:
     found = [row for row in rows if not row["plan"]]
     if not found:
         return ""
-    said = tuple((_labels(r), f"{r['status']}: {r['reason'] or '–'}") for r in found[:MOST_WITHOUT])
+    said = tuple(
+        (labels_of(r), f"{r['status']}: {r['reason'] or '–'}") for r in found[:MOST_WITHOUT]
+    )
     return folded(f"Points without a plan ({len(found):,})", block_html(Facts(said)))
 
 
-def _labels(row: Row) -> str:
+def labels_of(row: Row) -> str:
+    """Name a point by the short names of its fields."""
     named = ((name.rpartition(".")[2], value) for name, value in row["labels"].items())
     return ", ".join(f"{name} {value}" for name, value in named)
 
