@@ -390,7 +390,7 @@ def solve_command(out: Out, /, problem: str | None, **given: Any) -> None:
             result = solve(asked, seed=seed, workers=workers, time_limit_s=limit,
                            progress=watched.show, stop=watched.stopped)  # fmt: skip
     spent: dict[str, Any] = {"import_s": loaded - started, "solve_s": time.perf_counter() - loaded}
-    report = plans_report(asked, result, Run(seed, workers, spent["solve_s"]))
+    report = plans_report(asked, result, Run(seed, workers, spent["solve_s"], extreme or ""))
     if given["output"] is not None:
         write_whole(given["output"], to_json(report.data))
     if given["stats"] is not None:

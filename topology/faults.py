@@ -253,3 +253,8 @@ def checked(
             raise FieldError(_unit_code(message) or code, message, hint) from None
 
     return validator
+
+
+def installing(extra: str) -> str:
+    """Say how an extra is installed, from a registry and from the folder of the sources."""
+    return f'pip install "shardplan[{extra}]", or in the sources pip install ".[{extra}]"'

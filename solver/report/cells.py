@@ -51,6 +51,8 @@ def gigabytes(size: float) -> str:
 
 def figures(value: float) -> str:
     """Show a number with three figures and no exponent below a million."""
+    if value == 0:
+        return "0"
     size = abs(value)
     digits = 0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.995 else 4  # noqa: PLR2004
     return f"{value:,.{digits}f}"
@@ -58,6 +60,8 @@ def figures(value: float) -> str:
 
 def usd(value: float) -> str:
     """Show dollars without the sign: whole from 100 up, cents below."""
+    if value == 0:
+        return "0"
     digits = 0 if abs(value) >= 100 else 2 if abs(value) >= 1 else 4  # noqa: PLR2004
     return f"{value:,.{digits}f}"
 

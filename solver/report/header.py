@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from topology.cluster import NodeGroup
 from topology.offers import KINDS, Offer
 from topology.units import show_bandwidth, show_bytes, show_count, show_seconds, show_usd
@@ -14,6 +16,18 @@ from ..result import Certificate, Result
 from ..search.validate import may_free_stages, spreads_evenly
 from .cells import percent, percent1
 from .goodput import failures
+
+_LEAST = {
+    "time": "least wall-clock time",
+    "cost": "least cost",
+    "gpus": "fewest GPUs",
+    "memory": "least memory",
+}
+
+
+def objective_text(minimise: str, then: Sequence[str] = ()) -> str:
+    """Say what the best plan has least of, and what decides between equals."""
+    return ", then ".join(_LEAST[name] for name in (minimise, *then))
 
 
 def problem_lines(problem: PlanningProblem) -> tuple[tuple[str, str], ...]:
@@ -122,11 +136,15 @@ def account(problem: PlanningProblem) -> str:
             f"{memory} of the data sheet · all communication counted"
         )
     stack = given.profile or FRAMEWORK_STACK[problem.framework]
-    profile = find_profile(stack, problem.cluster.groups[0].gpu.id)
+    gpus = dict.fromkeys(group.gpu.id for group in problem.cluster.groups)
+    profiles = [find_profile(stack, gpu) for gpu in gpus]
+    names = " + ".join(dict.fromkeys(profile.name for profile in profiles))
     mixture = problem.job.transformer.moe is not None
-    error = f"expected error of a step {percent(profile.expected_error(mixture))}"
-    measured = "" if profile.measured else " · unmeasured GPU: rates are those of others"
-    return f"calibrated · profile {profile.name} · {error}{measured}"
+    # No mixed run was measured: the error of the worst profile is the least to expect.
+    error = max(profile.expected_error(mixture) for profile in profiles)
+    measured = all(profile.measured for profile in profiles)
+    unmeasured = "" if measured else " · unmeasured GPU: rates are those of others"
+    return f"calibrated · profile {names} · expected error of a step {percent(error)}{unmeasured}"
 
 
 def layers_looked_at(problem: PlanningProblem) -> str:

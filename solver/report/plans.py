@@ -14,7 +14,13 @@ from ..result import Result
 from .blocks import Block, Facts, Plain, Report, Sheet
 from .cells import count, percent
 from .goodput import goodput_line
-from .header import dropped_line, layers_looked_at, problem_lines, solver_line
+from .header import (
+    dropped_line,
+    layers_looked_at,
+    objective_text,
+    problem_lines,
+    solver_line,
+)
 from .layouts import layout_text
 from .plan_lines import layers_lines, links_line, memory_line, step_line
 from .plan_rows import ADVISED, CLOSE, WINNER, plan_columns, plan_record, plan_row
@@ -24,11 +30,23 @@ from .scatter import scatter
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a result was made; ``seconds`` is for people only and never enters the JSON."""
+    """How a result was made; ``seconds`` is for people only and never enters the JSON.
+
+    ``before`` is what was looked for first, where the plans are those at an extreme.
+    """
 
     seed: int = 0
     workers: int = 1
     seconds: float | None = None
+    before: str = ""
+
+
+_EXTREMES = {
+    "gpus": "fewest GPUs",
+    "params": "most parameters",
+    "seq_len": "longest sequence",
+    "global_batch": "largest global batch",
+}
 
 
 def plans_report(problem: PlanningProblem, result: Result, run: Run | None = None) -> Report:
@@ -66,7 +84,9 @@ def _record(plan: Plan, result: Result) -> dict[str, Any]:
 
 def _header(problem: PlanningProblem, result: Result, run: Run) -> Facts:
     line = solver_line(problem, result, run.seed, run.workers, run.seconds)
-    return Facts((*problem_lines(problem), ("Solver", line)))
+    own = objective_text(problem.objective.minimise, problem.objective.then)
+    aim = ", then ".join(filter(None, (_EXTREMES.get(run.before), own)))
+    return Facts((*problem_lines(problem), ("Objective", aim), ("Solver", line)))
 
 
 def _answer(problem: PlanningProblem, result: Result) -> list[Block]:

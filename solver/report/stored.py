@@ -203,17 +203,22 @@ def _refuse_unsound(plan: Plan, path: str, field: str) -> None:
 
 def _with_assumptions(problem: PlanningProblem, taken: Any) -> PlanningProblem:
     """Remember which values were assumed when the plan was made."""
-    if len(problem.cluster.groups) != 1 or not isinstance(taken, list):
+    if not isinstance(taken, list):
         return problem
     entries = [entry for entry in taken if isinstance(entry, dict)]
-    named = tuple(
-        (str(e["field"])[len("cluster.") :], str(e.get("value", "")), str(e.get("source", "")))
-        for e in entries
-        if str(e.get("field", "")).startswith("cluster.") and e["field"] != "cluster.price"
-    )
-    cluster = problem.cluster
-    group = _assumed(cluster.groups[0], named)
-    return dataclasses.replace(problem, cluster=dataclasses.replace(cluster, groups=(group,)))
+    cluster, groups = problem.cluster, []
+    for number, group in enumerate(problem.cluster.groups):
+        prefix = "cluster." + (f"groups[{number}]." if len(cluster.groups) > 1 else "")
+        # Prices keep their source in the problem itself.
+        own = [(str(e.get("field", "")).removeprefix(prefix), e) for e in entries
+               if str(e.get("field", "")).startswith(prefix)]  # fmt: skip
+        named = tuple(
+            (field, str(e.get("value", "")), str(e.get("source", "")))
+            for field, e in own
+            if not field.startswith("price")
+        )
+        groups.append(_assumed(group, named))
+    return dataclasses.replace(problem, cluster=dataclasses.replace(cluster, groups=tuple(groups)))
 
 
 def _assumed(group: NodeGroup, named: tuple[tuple[str, str, str], ...]) -> NodeGroup:

@@ -11,6 +11,7 @@ from typing import Any
 from topology.units import DAY, GB, HOUR
 
 from ..job.job import PlanningProblem
+from ..report.cells import figures
 from ..report.plan_rows import plan_record
 from ..search.cpsat.factory import SolverSettings
 from ..search.cpsat.portfolio import solve_portfolio
@@ -22,6 +23,10 @@ CENTS = 100
 MONTH_S = 365 * DAY / 12
 FRONT_POINTS = 12
 """Points of the front of cost and makespan, the two ends among them."""
+MOST_NAMED = 8
+"""Jobs whose deadlines are lifted one by one, each a search; of more all are lifted at once."""
+ALL = "all deadlines"
+"""Named where it brings more than lifting one of them does."""
 TIME_LIMIT_S = 60.0
 """Of one model of the portfolio; jobs by tens on shared nodes can take longer than that."""
 
@@ -156,25 +161,45 @@ def _front(asked: Portfolio, settings: SolverSettings) -> list[tuple[int, int]]:
 
 def _binding(asked: Portfolio, best: Schedule, study: Study, settings: SolverSettings) -> list[str]:
     """Say what lifting each limit would bring, and which offers are used to the last node."""
-    lifted = {
-        "budget": replace(asked, most_cents=None),
-        "deadline": replace(asked, last_hour=None, due=(None,) * len(asked.due)),
-    }
-    found = []
-    for name, twin in lifted.items():
-        if twin == asked:
-            continue
+    found, reached = [], set[int]()
+    for name, twin in _lifted(asked, study).items():
         other = solve_portfolio(twin, settings, unique=False)
-        if isinstance(other, Schedule):
+        if isinstance(other, Schedule) and not (name == ALL and _goal(asked, other) in reached):
+            reached.add(_goal(asked, other))
             saved, sooner = best.cents - other.cents, best.makespan - other.makespan
             if (saved if asked.aim == "cost" else sooner) > 0:
                 money = f"{abs(saved) / CENTS:,.2f} USD {'less' if saved >= 0 else 'more'}"
-                hours = f"{abs(sooner):,} hours {'sooner' if sooner >= 0 else 'later'}"
-                found.append(f"{name}: without it {money}, {hours}")
+                when = f"{days(abs(sooner))} {'sooner' if sooner >= 0 else 'later'}"
+                found.append(f"{name}: without it {money}, {when}")
     for number, (offer, pool) in enumerate(zip(study.spec.offers, asked.pools, strict=True)):
         if _peak(asked, best, number) == pool.nodes:
             found.append(f"{offer.name}: all {pool.nodes} nodes are taken at some time")
     return found
+
+
+def _lifted(asked: Portfolio, study: Study) -> dict[str, Portfolio]:
+    """Return the portfolio without each limit that there is, by the limit's name."""
+    found = {}
+    if asked.most_cents is not None:
+        found["budget"] = replace(asked, most_cents=None)
+    if asked.last_hour is not None:
+        found["deadline"] = replace(asked, last_hour=None)
+    due = [n for n, hour in enumerate(asked.due) if hour is not None]
+    for n in due if len(due) <= MOST_NAMED else ():
+        free = tuple(None if m == n else hour for m, hour in enumerate(asked.due))
+        found[f"deadline of {study.spec.jobs[n].name}"] = replace(asked, due=free)
+    if len(due) + (asked.last_hour is not None) > 1:
+        found[ALL] = replace(asked, last_hour=None, due=(None,) * len(asked.due))
+    return found
+
+
+def _goal(asked: Portfolio, schedule: Schedule) -> int:
+    return schedule.cents if asked.aim == "cost" else schedule.makespan
+
+
+def days(hours: int) -> str:
+    """Show whole hours as the tables do."""
+    return f"{figures(hours * HOUR / DAY)} days"
 
 
 def _peak(asked: Portfolio, best: Schedule, pool: int) -> int:
@@ -190,18 +215,16 @@ def _obstacles(asked: Portfolio, study: Study, settings: SolverSettings) -> list
     for job, spec in enumerate(study.spec.jobs):
         if not any(choice.job == job for choice in asked.choices):
             return [f"{spec.name}: no offer holds a plan within its limits"]
-    lifted = {
-        "budget": replace(asked, most_cents=None),
-        "deadline": replace(asked, last_hour=None, due=(None,) * len(asked.due)),
-        "nodes": replace(asked, pools=tuple(replace(p, nodes=10 * p.nodes) for p in asked.pools)),
-    }
-    found = []
+    more = tuple(replace(pool, nodes=10 * pool.nodes) for pool in asked.pools)
+    lifted = {**_lifted(asked, study), "nodes": replace(asked, pools=more)}
+    found, reached = [], set[int]()
     for name, twin in lifted.items():
-        other = solve_portfolio(twin, settings) if twin != asked else NoSchedule(proved=True)
-        if isinstance(other, Schedule):
-            needs = f"{other.cents / CENTS:,.2f} USD and {other.makespan / 24:,.1f} days"
+        other = solve_portfolio(twin, settings)
+        if isinstance(other, Schedule) and not (name == ALL and _goal(asked, other) in reached):
+            reached.add(_goal(asked, other))
+            needs = f"{other.cents / CENTS:,.2f} USD and {days(other.makespan)}"
             found.append(f"{name}: without it a schedule takes {needs}")
-    return found or ["no single one of budget, deadline and nodes is to blame"]
+    return found or ["no single one of budget, deadlines and nodes is to blame"]
 
 
 def _stale(study: Study, today: datetime.date) -> list[str]:

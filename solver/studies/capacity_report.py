@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.units import show_usd
+from topology.units import show_seconds, show_usd
 
 from ..report.blocks import Block, Column, Facts, Report, Sheet
 from ..report.cells import count, figures, percent1, usd
 from ..report.resolved import tool_version
 from ..search.portfolio import Schedule
-from .capacity import CENTS, Recommendation, break_evens
+from .capacity import CENTS, MOST_NAMED, Recommendation, break_evens, days
 
 CAPACITY_SCHEMA = "shardplan.capacity/1"
 DAY_HOURS = 24
@@ -32,12 +32,18 @@ def capacity_report(found: Recommendation) -> Report:
     if found.binding:
         title = "What binds" if isinstance(best, Schedule) else "What stands in the way"
         blocks.append(Facts(tuple(("•", text) for text in found.binding), title))
-    evens = tuple((f"{a} against {b}", f"cheaper above {share:.0%} use")
-                  for a, b, share in break_evens(found.study))  # fmt: skip
+    evens = tuple((f"{a} against {b}", _cheaper(share)) for a, b, share in break_evens(found.study))
     if evens:
         blocks.append(Facts(evens, "Reserved against on-demand"))
     blocks.append(Sheet(_OPTIONS, tuple(_options(found)), "Best of each job on each offer"))
     return Report(tuple(blocks), _data(found, rows), tuple(rows), notes=found.warnings)
+
+
+def _cheaper(share: float) -> str:
+    """Say from which use on a contract is cheaper: of no more than all of its hours."""
+    if share < 1:
+        return f"cheaper above {share:.0%} use"
+    return f"never cheaper: its price is {share:.2f} × the other's"
 
 
 _COLUMNS = (
@@ -66,8 +72,13 @@ def _head(found: Recommendation) -> list[tuple[str, str]]:
     aim = "least cost" if spec.objective == "cost" else "soonest end"
     limits = [f"{name} {text}" for name, text in (
         ("budget", "" if spec.budget is None else show_usd(spec.budget)),
-        ("deadline", "" if spec.deadline is None else f"{spec.deadline / 86400:g} days"),
+        ("deadline", "" if spec.deadline is None else show_seconds(spec.deadline)),
     ) if text]  # fmt: skip
+    due = [f"{job.name} within {show_seconds(job.deadline)}"
+           for job in spec.jobs if job.deadline is not None]  # fmt: skip
+    limits += due[:MOST_NAMED]
+    if len(due) > MOST_NAMED:
+        limits.append(f"{len(due) - MOST_NAMED} more jobs by deadlines of their own")
     failing = "counted" if found.study.problems[0][0].reliability else "not counted"
     rows = [
         ("Study", f"{len(spec.jobs)} jobs · {len(spec.offers)} offers · {aim}"),
@@ -76,8 +87,8 @@ def _head(found: Recommendation) -> list[tuple[str, str]]:
     ]
     if isinstance(best, Schedule):
         proof = "PROVED" if best.proved else "not proved best: time ran out"
-        total = f"{show_usd(best.cents / CENTS)}, all done after {best.makespan / DAY_HOURS:,.1f}"
-        rows.append(("Answer", f"{total} days · {proof}"))
+        total = f"{show_usd(best.cents / CENTS)}, all done after {days(best.makespan)}"
+        rows.append(("Answer", f"{total} · {proof}"))
     elif best.proved:
         rows.append(("Answer", "× no schedule keeps the limits: proved"))
     else:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topology.errors import InputError, Problem
+from topology.faults import installing
 
 from ..job.job import PlanningProblem
 from .capacity import Point, front_of
@@ -147,5 +148,5 @@ def fronts_in(jobs: int) -> Callable[[Sequence[PlanningProblem]], list[list[Poin
 
 
 def _missing(name: str) -> InputError:
-    hint = f'pip install "shardplan[{name}]"'
+    hint = installing(name)
     return InputError(Problem("--engine", 0, 0, "", "SP119", f"{name} is not installed.", hint))

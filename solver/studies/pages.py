@@ -16,6 +16,7 @@ from ..report.html.sweep_page import sweep_page
 from ..report.layouts import layout_values
 from ..report.stored import read_problem_or_plan, read_result
 from ..search.search import solve
+from .aims import fastest
 from .store import read_store
 from .store_file import is_store
 from .sweep import stored_sweep
@@ -43,7 +44,9 @@ def html_of(path: str, more: Callable[[PlanningProblem], Sections] | None = None
         sweep = stored_sweep(store)
         store.close()
         title = f"Sweep of {Path(sweep.spec.path).name or 'a problem'}"
-        return sweep_page(title, sweep_report(sweep), sweep.rows, sweep.spec.columns)
+        return sweep_page(
+            title, sweep_report(sweep), sweep.rows, sweep.spec.columns, fastest(sweep.spec)
+        )
     result, problem = read_result(path), read_problem_or_plan(path, {}, {})
     rejected = rejected_plans(problem) if result.plans else []
     extra = more(problem) if more is not None and result.plans else ()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from topology.errors import InputError, Problem
+from topology.faults import installing
 from topology.units import DAY
 
 from ..report.blocks import Block, Column, Facts, Report, Sheet
@@ -17,6 +18,7 @@ from ..report.files import write_whole
 from ..report.plan_rows import of_one_step
 from ..report.render import render
 from ..report.resolved import tool_version
+from .aims import aims_text
 from .points import SweepSpec
 from .sweep import SweepResult
 
@@ -33,6 +35,7 @@ def sweep_report(result: SweepResult) -> Report:
     statuses = Counter(row["status"] for row in rows)
     counted = " · ".join(f"{n:,} {status}" for status, n in sorted(statuses.items()))
     heads = (("Sweep", " × ".join(_axis(spec, c) for c in spec.columns)),
+             ("Objective", aims_text(spec)),
              ("Points", f"{len(rows):,}: {counted}"))  # fmt: skip
     blocks: tuple[Block, ...] = (
         Facts(heads),
@@ -102,7 +105,7 @@ def export_form(path: str) -> str:
         try:
             import pyarrow  # noqa: F401, PLC0415 - an extra
         except ImportError:
-            hint = 'pip install "shardplan[parquet]"'
+            hint = installing("parquet")
             message = "pyarrow is not installed."
             raise InputError(Problem("--export", 0, 0, "", "SP119", message, hint)) from None
     return form

@@ -141,6 +141,20 @@ def test_stats_hold_the_times_and_the_plan_does_not(tmp_path: Path) -> None:
     assert "solve_s" not in plan.read_text()
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ((), "least wall-clock time"),
+        (("--objective=cost",), "least cost"),
+        (("--objective=time,gpus",), "least wall-clock time, then fewest GPUs"),
+        (("--objective=gpus",), "fewest GPUs, then least wall-clock time"),
+    ],
+)
+def test_the_objective_is_named(flags: tuple[str, ...], said: str) -> None:
+    result = run("solve", *SMALL, "--stages=even", *flags)
+    assert re.search(rf"^Objective +{said}$", result.stdout, re.MULTILINE)
+
+
 def test_an_unmeasured_gpu_is_marked() -> None:
     flags = (*SMALL, "--cluster=1x8xMI300X")
     assert "unmeasured" in run("solve", *flags).stdout

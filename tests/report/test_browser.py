@@ -19,7 +19,11 @@ CONTRAST = 4.5
 """WCAG 2.2, criterion 1.4.3, of text against what is behind it."""
 PLAN_FIGURES = {"plans by time and cost", "memory of a GPU by stage", "parts of a step",
                 "pipeline timeline", "what moves the optimum"}  # fmt: skip
-SWEEP_FIGURES = {"cost, USD over model and training.global_batch", "cost, USD along cluster.nodes"}
+COST = "cost of the fastest plan, USD"
+SWEEP_FIGURES = {
+    f"{COST} over model and training.global_batch",
+    f"{COST} along cluster.nodes: model llama2-7b",  # 70B fits one of the sizes only
+}
 HOSTILE = "</script><script>document.title='owned'</script>\"'&<img src=x onerror=alert(1)>"
 
 READING = """(() => {
@@ -60,6 +64,19 @@ READING = """(() => {
   };
 })()""".replace("SMALLEST", str(SMALLEST_PX)).replace("CONTRAST", str(CONTRAST))
 """What a reader sees: sizes in pixels of the screen, and rectangles of texts."""
+
+
+TORNADO = """(() => {
+  const svg = [...document.querySelectorAll('svg[aria-label="what moves the optimum"]')]
+    .find(e => e.checkVisibility());
+  const place = e => { const r = e.getBoundingClientRect();
+    return [r.left, r.top, r.right, r.bottom] };
+  const some = name => [...svg.querySelectorAll(name)];
+  return {zero: place(svg.querySelector('.axis'))[0], texts: some('text').map(place),
+    bars: some('rect').filter(e => e.querySelector('title'))
+      .map(e => [...place(e), e.querySelector('title').textContent])};
+})()"""
+"""Where the bars of the tornado are, what each says, where nothing changes, and all texts."""
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +153,24 @@ def test_the_page_works_without_javascript(
     assert chromium.value("document.querySelector('details table').checkVisibility()")
     assert chromium.requests() == []
     assert chromium.complaints() == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_bars_point_the_way_of_their_sign(
+    chromium: Browser, pages: dict[str, Path], width: int
+) -> None:
+    chromium.open(pages["plan"], width)
+    seen = chromium.value(TORNADO)
+    assert {"+", "−"} <= {said[-1].rpartition(": ")[2][0] for said in seen["bars"]}
+    for left, top, right, bottom, said in seen["bars"]:
+        if said.rpartition(": ")[2].startswith("−"):
+            assert right <= seen["zero"] + 2, said
+        else:
+            assert left >= seen["zero"] - 2, said
+        for text in seen["texts"]:
+            across = min(right, text[2]) - max(left, text[0])
+            down = min(bottom, text[3]) - max(top, text[1])
+            assert across <= 1 or down <= 3, said  # no bar covers a text
 
 
 @pytest.mark.parametrize("name", ["plan", "sweep"])

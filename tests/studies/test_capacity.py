@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,31 @@ def test_a_deadline_costs_money_and_the_answer_says_how_much(tmp_path: Path) -> 
     saved = bound["usd"] - free["usd"]
     assert any(text.startswith(f"deadline: without it {saved:,.2f} USD less")
                for text in bound["binding"])  # fmt: skip
+
+
+def test_the_deadline_of_a_job_is_named(tmp_path: Path) -> None:
+    jobs = job("long", "50B") + job("hasty", "10B", more="    deadline: 1h\n")
+    asked = study(tmp_path, file(offer("one"), jobs, "deadline: 40d\n"))
+    result = run("capacity", asked, "--jobs=1", "--width=200")
+    assert result.exit_code == 3
+    assert "deadline 40.0 days · hasty within 60.0 min" in result.stdout
+    assert re.search(r"deadline of hasty: without it .* USD and [\d.]+ days", result.stdout)
+    assert "deadline: without" not in result.stdout
+
+
+def test_days_are_days_and_nothing_is_zero_point_zero(tmp_path: Path) -> None:
+    offers = offer("slow", 1.0, nodes=1) + offer("fast", 3.0, nodes=2)
+    text = file(offers, job("a", "50B", more="    deadline: 4d\n"))
+    found = run("capacity", study(tmp_path, text), "--jobs=1").stdout
+    assert re.search(r"deadline of a: without it [\d,.]+ USD less, [\d.]+ days later", found)
+    contract = "    contract: 10d\n"
+    offers = offer("demand", 2.0) + offer("reserved", 1.0, more=contract)
+    offers += offer("dear", 2.5, more=contract)
+    text = file(offers, job("a", "50B") + job("b", "50B"))
+    found = run("capacity", study(tmp_path, text), "--jobs=1").stdout
+    assert "0.0000" not in found
+    assert re.search(r"reserved against demand +cheaper above 50% use", found)
+    assert re.search(r"dear against demand +never cheaper: its price is 1.25 × the other", found)
 
 
 def test_what_stands_in_the_way_is_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -122,6 +123,25 @@ def test_rejected_plans_say_which_limit_they_break(seventy: str) -> None:
     assert all(re.search(r"(memory|communication|bubble): ", title) for title in titles)
 
 
+def test_a_mixed_cluster_is_named_whole(tmp_path: Path) -> None:
+    problem, plan = tmp_path / "mixed.yaml", tmp_path / "plan.json"
+    problem.write_text(
+        "model: llama3-8b\ncluster:\n  groups:\n"
+        "    - {nodes: 1, gpus_per_node: 8, gpu: h100-80gb-sxm, price: 2.5}\n"
+        "    - {nodes: 1, gpus_per_node: 4, gpu: a100-80gb-sxm, price: 1.2}\n"
+        "training: {seq_len: 4096, global_batch: 64seq}\nsearch: {stages: even}\n"
+    )
+    solved = run("solve", str(problem), "-o", str(plan), "--width=500")
+    assert solved.exit_code == 0
+    page = run("report", str(plan), QUICK).stdout
+    assert "llama3-8b on 8 × NVIDIA H100 SXM5 80GB + 4 × NVIDIA A100 SXM4 80GB</h1>" in page
+    stars = re.findall(r"(?:NVLink|usable) [\d.]+ (?:GB/s|GiB)[*]", solved.stdout)
+    assert len(stars) == 4
+    assert all(star in page for star in stars)
+    for said in (solved.stdout, page):
+        assert "profile megatron-core/h100 + megatron-core/a100 · expected error" in said
+
+
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     name = "</script><script>alert(1)</script>\"'&" + "x" * 10_000
     plan = tmp_path / "plan.json"
@@ -152,10 +172,36 @@ def test_the_page_of_a_sweep(tmp_path: Path) -> None:
     result = run("report", store)
     page = checked(result.stdout)
     drawn = [attrs.get("aria-label") for tag, attrs in page.tags if tag == "svg"]
-    both = ("cost, USD over cluster.nodes and model", "cost, USD along cluster.nodes")
+    cost = "cost of the fastest plan, USD"
+    both = (f"{cost} over cluster.nodes and model", f"{cost} along cluster.nodes: model llama2-7b")
     assert drawn == [name for name in both for _ in range(2)]  # for much room and for little
     assert 'class="bad"' in result.stdout  # 70B does not fit one node
     assert len(json.loads("".join(page.inside))["points"]) == 12
+
+
+def test_a_sweep_names_its_objective(tmp_path: Path) -> None:
+    base = tmp_path / "base.yaml"
+    base.write_text(
+        "model: llama3-8b\ncluster: {gpu: h100, nodes: 1, price: 2}\n"
+        "training: {seq_len: 4096, global_batch: 64seq, tokens: 1B}\n"
+        "scenarios: {fast: {training.tokens: 1B}, frugal: {objective.minimise: cost}}\n"
+    )
+    nodes = "--vary=cluster.nodes=1,2"
+    quickly, cheaply = "least wall-clock time", "least cost"
+    for asked, aim, figure in (
+        (["--scenario=fast", nodes], quickly, "cost of the fastest plan, USD: "),
+        (["--scenario=frugal", nodes], cheaply, "least cost, USD: "),
+        ([nodes], f"{quickly} or {cheaply}", "least cost, USD: "),
+        (["--scenario=fast", "--vary=objective=time,cost"], f"{quickly} or {cheaply}",
+         "least cost, USD: "),
+    ):  # fmt: skip
+        store = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite")
+        result = run("sweep", str(base), *asked, "-o", store, "--engine=serial")
+        assert result.exit_code == 0, result.stderr
+        assert re.search(rf"Objective +{aim}\n", result.stdout)
+        page = run("report", store).stdout
+        assert f"<dt>Objective</dt><dd>{aim}</dd>" in page
+        assert figure in page
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -190,3 +236,45 @@ def test_plots(seventy: str, tmp_path: Path, form: str) -> None:
     for file in files:
         assert run("report", seventy, "--plot", str(file)).exit_code == 0
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_plot_of_plans_names_them(seventy: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "p.svg"
+    assert run("report", seventy, "--plot", str(file)).exit_code == 0
+    drawn = file.read_text()
+    for said in ("llama3-70b on 64 × NVIDIA H100 SXM5 80GB", "wall-clock time, days", "cost, USD",
+                 "best plan", "Pareto front", "64 GPUs"):  # fmt: skip
+        assert f">{said}<" in drawn
+
+
+def test_a_plot_of_a_sweep_has_the_lines_of_its_page(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    base, store, file = (tmp_path / name for name in ("base.yaml", "s.sqlite", "s.svg"))
+    base.write_text(
+        "model: llama3-8b\ncluster: {gpu: h100, nodes: 1, price: 2000}\n"
+        "training: {seq_len: 4096, global_batch: 64seq, tokens: 100B}\n"
+        "sweep: {model: [llama3-8b, llama2-7b], cluster.nodes: [1, 2]}\n"
+    )
+    assert run("sweep", str(base), "-o", str(store), "--engine=serial").exit_code == 0
+    assert run("report", str(store), "--plot", str(file)).exit_code == 0
+    drawn = file.read_text()
+    for said in ("cluster.nodes", "cost of the fastest plan, USD", "model llama3-8b",
+                 "model llama2-7b"):  # fmt: skip
+        assert f">{said}<" in drawn
+    assert "1e6" not in drawn
+    assert re.search(r">[456],[05]00,000<", drawn)
+    # Nothing along a line: the points by name.
+    assert run("sweep", str(base), "--vary=model=llama3-8b,llama2-7b", "-o", str(store),
+               "--engine=serial").exit_code == 0  # fmt: skip
+    assert run("report", str(store), "--plot", str(file)).exit_code == 0
+    assert ">model llama3-8b<" in file.read_text()
+
+
+def test_a_missing_extra_says_both_ways_to_install_it(
+    seventy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run("report", seventy, "--plot", str(tmp_path / "p.svg"))
+    assert result.exit_code == 2
+    assert 'pip install "shardplan[plot]", or in the sources pip install ".[plot]"' in result.stderr

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from math import prod
 
+from ..faults import installing
 from .imported import Dump
 
 MOST_HOSTS = 200_000
@@ -64,7 +65,7 @@ class Hosts:
                 NodeSetException,
             )
         except ImportError:
-            hint = "Install it: pip install 'shardplan[hostlist]'."
+            hint = f"Install it: {installing('hostlist')}."
             message = "holds host lists with brackets, which the package ClusterShell reads."
             raise self.dump.refuse(message, hint) from None
         try:

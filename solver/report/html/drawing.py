@@ -7,6 +7,7 @@ telephone: letters keep their size, what stands beside the bars goes above them.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
 from .page import text
@@ -23,6 +24,8 @@ COLORS = "abcdefgh"
 """Classes of the page's colours: f followed by one fills, s draws."""
 LABEL = 60
 """Characters of a label inside a figure."""
+SAMPLE, LINE, MOST_LINES = 18, 16, 4
+"""Pixels of a coloured box of a key with the room beside it, and of a line of its name; lines."""
 TICK_WIDTH, TICK_HEIGHT = 90, 45
 """Pixels that a label of an axis takes, with the room around it."""
 LOG_FROM = 8
@@ -80,7 +83,7 @@ def figure(draw: Draw, caption: str) -> str:
     roomy, slim = draw(WIDE), draw(NARROW)
     if not roomy:
         return ""
-    said = f"<figcaption>{text(caption, 1000)}</figcaption>"
+    said = f"<figcaption>{text(caption, 1000)}</figcaption>" if caption else ""
     return (
         f'<figure><div class="roomy">{roomy}</div><div class="slim">{slim}</div>{said}</figure>\n'
     )
@@ -146,12 +149,22 @@ def axes(
 
 
 def key(names: Sequence[tuple[str, str]], y: float, width: float) -> tuple[str, float]:
-    """Return coloured boxes with names in rows, and where they end."""
-    parts, x = [], 0.0
-    for kind, name in names:
-        size = 18 + LETTER * min(len(name), LABEL)
-        if x > 0 and x + size > width:
-            x, y = 0.0, y + 22
-        parts += [box(x, y - 11, 13, 13, kind), words(x + 18, y, name, room=width - x - 18)]
-        x += size + GAP
-    return "\n".join(parts), y + GAP
+    """Return coloured boxes with names in columns, broken where they are long, and their end."""
+    letters = min(int((width - SAMPLE) / LETTER), LABEL)
+    broken = [(kind, _broken(name, letters)) for kind, name in names]
+    longest = max((len(line) for _, lines in broken for line in lines), default=0)
+    step = SAMPLE + LETTER * longest + GAP
+    columns = max(int((width + GAP) // step), 1)
+    parts = []
+    for first in range(0, len(broken), columns):
+        row = broken[first : first + columns]
+        for n, (kind, lines) in enumerate(row):
+            parts.append(box(n * step, y - 11, 13, 13, kind))
+            parts += [words(n * step + SAMPLE, y + i * LINE, s) for i, s in enumerate(lines)]
+        y += 22 + LINE * (max(len(lines) for _, lines in row) - 1)
+    return "\n".join(parts), y - 22 + GAP
+
+
+def _broken(name: str, letters: int) -> list[str]:
+    """Return a name as lines; what does not fit into a few of them is cut."""
+    return textwrap.wrap(name, letters, max_lines=MOST_LINES, placeholder=" …") or [""]

@@ -48,9 +48,6 @@ def plan_page(
     more
         Further sections: heading and HTML.
     """
-    model = problem.job.transformer.name
-    gpu = problem.cluster.groups[0].gpu.name
-    title = f"{model} on {problem.cluster.gpus:,} × {gpu}"
     blocks = plans_report(problem, result).blocks
     # The scatter of the page stands for those of the terminal.
     answer = "".join(block_html(b) for b in blocks[1:] if not isinstance(b, Plain))
@@ -62,7 +59,13 @@ def plan_page(
     if result.plans:
         sections.append(("Launch", launch_section(problem, result.plans[0])))
     sections.append(("Topology", _topology(problem, result)))
-    return page(title, sections, _embedded(problem, result))
+    return page(plan_title(problem), sections, _embedded(problem, result))
+
+
+def plan_title(problem: PlanningProblem) -> str:
+    """Name the model and every kind of GPU."""
+    cluster = " + ".join(f"{g.gpus:,} × {g.gpu.name}" for g in problem.cluster.groups)
+    return f"{problem.job.transformer.name} on {cluster}"
 
 
 def _embedded(problem: PlanningProblem, result: Result) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2937; --dim: #4b5563; --page: #fff; --card: #f3f4f6;
   --line: #d1d5db; --a: #2563a8; --b: #b45309; --c: #2f7d57; --d: #7c3aed; --e: #be123c;
-  --f: #0e7490; --g: #6b7280; --h: #a16207; --bad: #b91c1c }
+  --f: #0e7490; --g: #6b7280; --h: #c026d3; --bad: #b91c1c }
 @media (prefers-color-scheme: dark) { :root { --ink: #e5e7eb; --dim: #a9b1bd; --page: #111827;
   --card: #1f2937; --line: #4b5563; --a: #6aa9e9; --b: #f0a85c; --c: #6cc497; --d: #b79af5;
-  --e: #f47c93; --f: #5cc4d8; --g: #9ca3af; --h: #d9b45c; --bad: #f87171 } }
+  --e: #f47c93; --f: #5cc4d8; --g: #9ca3af; --h: #f26bf5; --bad: #f87171 } }
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 1.25rem 1rem 3rem; max-width: 75rem; color: var(--ink);
   background: var(--page); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere }

@@ -1,4 +1,4 @@
-"""Figures of a sweep: heat maps over two axes, and lines along one with the plan changes marked."""
+"""Figures of a sweep: heat maps over two axes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,14 @@ from topology.units import DAY
 from ..cells import figures
 from ..plan_rows import of_one_step
 from .drawing import (
-    COLORS,
     GAP,
     LETTER,
     LOG_FROM,
     SLIM,
-    TICK_HEIGHT,
     TOP,
-    Scale,
-    axes,
     beside,
     box,
     cross,
-    key,
-    plain,
     svg,
     words,
 )
@@ -42,10 +36,6 @@ CELL_WIDTH, CELL_HEIGHT = 110, 26
 """Pixels of a cell at most, and of a row."""
 MOST_LEFT = 110
 """Pixels of the names of the rows at most."""
-PLOT, HEAD = 300, 40
-"""Pixels of a plot, and above it."""
-MOST_TICKS = 12
-"""Values of the axis that are all written."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +52,16 @@ class Measure:
         return None if value is None else value / self.unit
 
 
-def measure_of(rows: Sequence[Row]) -> Measure:
-    """Return what the figures show: cost where every plan has one, else wall-clock time."""
+def measure_of(rows: Sequence[Row], fastest: bool) -> Measure:
+    """Return what the figures show: cost where every plan has one, else wall-clock time.
+
+    ``fastest`` says that the plans are those with the least time, which can cost more than others.
+    """
     plans = [row["plan"] for row in rows if row["plan"]]
     step = bool(plans) and all(map(of_one_step, plans))
     if plans and all(plan.get("usd") is not None for plan in plans):
-        return Measure("usd", "cost of a step, USD" if step else "cost, USD", 1.0)
+        of = " of a step" * step + " of the fastest plan" * fastest
+        return Measure("usd", f"cost{of}, USD", 1.0)
     if step:
         return Measure("step_s", "time of a step, s", 1.0)
     return Measure("wall_clock_s", "wall-clock time, days", DAY)
@@ -103,16 +97,16 @@ class _Map:
     def said(self) -> str:
         """What is along the sides, and between what the values lie."""
         ends = "" if self.ends is None else f": {' to '.join(map(figures, self.ends))}"
-        return f"{_short(self.down)} by {_short(self.across)}{ends}"
+        return f"{short(self.down)} by {short(self.across)}{ends}"
 
 
 def maps_of(rows: Sequence[Row], columns: Sequence[str]) -> tuple[int, int]:
     """Return how many maps are drawn, and how many there would be."""
     if len(columns) < 2:  # noqa: PLR2004 - a map has two sides
         return 0, 0
-    facets = _facets(rows, columns[:-2])
-    ends = itertools.accumulate(min(len(some), MOST_SIDE**2) for _, some in facets)
-    return max(sum(end <= MOST_CELLS for end in ends), 1), len(facets)
+    every = facets(rows, columns[:-2])
+    ends = itertools.accumulate(min(len(some), MOST_SIDE**2) for _, some in every)
+    return max(sum(end <= MOST_CELLS for end in ends), 1), len(every)
 
 
 def heat_maps(rows: Sequence[Row], columns: Sequence[str], measure: Measure, width: int) -> str:
@@ -122,7 +116,7 @@ def heat_maps(rows: Sequence[Row], columns: Sequence[str], measure: Measure, wid
         return ""
     *others, down, across = columns
     parts, x, y, lowest = [], 0.0, float(TOP), 0.0
-    for name, some in _facets(rows, others)[:drawn_maps]:
+    for name, some in facets(rows, others)[:drawn_maps]:
         one = _Map(name or measure.name, some, down, across, measure)
         drawn, (wide, high) = _map(one, x, y, width)
         if x > 0 and x + wide > width:  # into the next row of maps
@@ -133,15 +127,17 @@ def heat_maps(rows: Sequence[Row], columns: Sequence[str], measure: Measure, wid
     return svg(width, lowest, f"{measure.name} over {down} and {across}", *parts)
 
 
-def _facets(rows: Sequence[Row], names: Sequence[str]) -> list[tuple[str, list[Row]]]:
+def facets(rows: Sequence[Row], names: Sequence[str]) -> list[tuple[str, list[Row]]]:
+    """Return the points of each combination of some labels, with its name, in order."""
     found: dict[str, list[Row]] = {}
     for row in rows:
-        label = ", ".join(f"{_short(n)} {row['labels'][n]}" for n in names)
+        label = ", ".join(f"{short(n)} {row['labels'][n]}" for n in names)
         found.setdefault(label, []).append(row)
     return list(found.items())
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """Return a field without its sections."""
     return name.rpartition(".")[2]
 
 
@@ -189,101 +185,3 @@ def _cell(row: Row, one: _Map, place: tuple[float, float], side: float, hover: b
     fits = len(shown) * LETTER < side
     written = words(x + side / 2, y + 17, shown, "middle") if fits else ""
     return f"{frame}{written}"
-
-
-def lines(rows: Sequence[Row], columns: Sequence[str], measure: Measure, width: int) -> str:
-    """Draw the measure along the first axis of numbers; rings mark where the plan changes."""
-    along = _along(rows, columns)
-    if along is None:
-        return ""
-    curves = _curves(rows, along, [c for c in columns if c != along], measure)
-    if not curves:
-        return ""
-    every = sorted({a for _, known in curves for a, _, _ in known})
-    shared, names = _shared([name for name, _ in curves])
-    y = Scale([b for _, known in curves for _, b, _ in known], HEAD + PLOT, HEAD)
-    x = Scale(every, beside(map(plain, y.ticks(TICK_HEIGHT))), width - 2 * GAP)
-    drawn = [_curve(COLORS[n], known, x, y) for n, (_, known) in enumerate(curves)]
-    places = _apart(every, x) if len(every) <= MOST_TICKS else ()
-    frame = axes(x, y, (along, measure.name), (plain, plain), places)
-    title = words(0, 12, shared, kind="strong", room=width)
-    kinds = [(f"f{COLORS[n]}", name) for n, name in enumerate(names)]
-    legend, end = key(kinds, HEAD + PLOT + 64, width)
-    return svg(width, end, f"{measure.name} along {along}", frame, title, *drawn, legend)
-
-
-Known = list[tuple[float, float, str]]
-
-
-def _curves(
-    rows: Sequence[Row], along: str, others: Sequence[str], measure: Measure
-) -> list[tuple[str, Known]]:
-    """Return the curves with two points or more: name, and place, value and layout of each."""
-    curves = []
-    for name, some in itertools.islice(_facets(rows, others), len(COLORS)):
-        points = ((_number(r["labels"][along]), measure.of(r), r["plan"].get("layout", ""))
-                  for r in some)  # fmt: skip
-        known = sorted((a, b, plan) for a, b, plan in points if a is not None and b is not None)
-        if len(known) > 1:
-            curves.append((name or measure.name, known))
-    return curves
-
-
-def _shared(names: Sequence[str]) -> tuple[str, list[str]]:
-    """Return what the names of curves have in common, and the names without it."""
-    parts = [name.split(", ") for name in names]
-    common = [part for part in parts[0] if all(part in other for other in parts[1:])]
-    if len(names) == 1:
-        return "", list(names)
-    rest = [", ".join(p for p in own if p not in common) for own in parts]
-    return ", ".join(common), rest
-
-
-def curves_of(rows: Sequence[Row], columns: Sequence[str]) -> tuple[int, int]:
-    """Return how many curves are drawn at most, and how many there would be."""
-    along = _along(rows, columns)
-    count = len(_facets(rows, [c for c in columns if c != along])) if along else 0
-    return min(count, len(COLORS)), count
-
-
-def _along(rows: Sequence[Row], columns: Sequence[str]) -> str | None:
-    """Return the first axis of numbers."""
-    found = (c for c in columns if len({_number(r["labels"][c]) for r in rows} - {None}) > 1)
-    return next(found, None)
-
-
-def _apart(values: Sequence[float], x: Scale) -> list[float]:
-    """Return the values whose labels do not overlap."""
-    kept: list[float] = []
-    for value in values:
-        if not kept or x.at(value) - x.at(kept[-1]) > 5 * LETTER:
-            kept.append(value)
-    return kept
-
-
-def _curve(color: str, known: Known, x: Scale, y: Scale) -> str:
-    path = "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b, _ in known)
-    parts, before = [f'<path class="curve s{color}" d="M{path}"/>'], known[0][2]
-    for a, b, layout in known:
-        changed = layout != before
-        title = text(f"{layout}{' (changed)' if changed else ''}")
-        at = f'cx="{x.at(a):.1f}" cy="{y.at(b):.1f}"'
-        parts.append(f'<circle {at} r="3" class="f{color}"><title>{title}</title></circle>')
-        if changed:
-            parts.append(f'<circle {at} r="6" class="curve s{color}"/>')
-        before = layout
-    return "\n".join(parts)
-
-
-def _number(value: Any) -> float | None:
-    """Return a number, or the one at the start of a text such as 25GB/s."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return float(value)
-    digits = "".join(itertools.takewhile(lambda c: c.isdigit() or c == ".", str(value)))
-    # A name that starts with digits is no number.
-    tail = str(value)[len(digits) :].strip()
-    if not digits or digits.count(".") > 1 or len(tail) > 5:  # noqa: PLR2004 - longest unit, GiB/s
-        return None
-    return float(digits)

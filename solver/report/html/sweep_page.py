@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ..blocks import Facts, Report
 from ..cells import figures
 from .drawing import figure
+from .line_charts import lines, plots, shown
 from .page import block_html, folded, page, tiles
-from .sweep_charts import (
-    Measure,
-    Row,
-    curves_of,
-    heat_maps,
-    lines,
-    maps_of,
-    measure_of,
-)
+from .sweep_charts import Measure, Row, heat_maps, maps_of, measure_of
 
 KEPT = ("gpus", "layout", "mfu", "peak_bytes", "step_s", "usd", "wall_clock_s")
 """What of each plan is embedded; the store has all."""
@@ -25,7 +19,9 @@ MOST_EMBEDDED, MOST_WITHOUT = 1000, 200
 """Points of which this is embedded, and points without a plan that are listed."""
 
 
-def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequence[str]) -> str:
+def sweep_page(
+    title: str, report: Report, rows: Sequence[Row], columns: Sequence[str], fastest: bool
+) -> str:
     """Return the page of a sweep.
 
     Parameters
@@ -36,16 +32,19 @@ def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequenc
         Its table.
     rows, columns
         One row a point (labels, status, reason, plan), and the labels' names in order.
+    fastest
+        Whether the plans are those with the least time.
     """
-    measure = measure_of(rows)
-    name = f"{measure.name[:1].upper()}{measure.name[1:]} of the best plan"
+    measure = measure_of(rows, fastest)
+    name = f"{measure.name[:1].upper()}{measure.name[1:]}"
+    name += "" if "plan" in name else ", of the best plan"
     heat = f"{name}, in each map from pale to strong; a cross has no plan"
     along = f"{name}; a ring marks where the plan changes"
-    heat, along = heat + _part(maps_of(rows, columns)), along + _part(curves_of(rows, columns))
+    heat += _part(maps_of(rows, columns))
     sections = [
         ("Points at a glance", _glance(rows, measure) + block_html(report.blocks[0])),
         ("Maps", figure(lambda width: heat_maps(rows, columns, measure, width), heat)),
-        ("Lines", figure(lambda width: lines(rows, columns, measure, width), along)),
+        ("Lines", _lines(rows, columns, measure, along)),
         ("Points", "".join(map(block_html, report.blocks[1:])) + _without(rows)),
     ]
     points: list[dict[str, Any]] = [
@@ -57,6 +56,18 @@ def sweep_page(title: str, report: Report, rows: Sequence[Row], columns: Sequenc
     return page(title, sections, {**heads, "points": points})
 
 
+def _lines(rows: Sequence[Row], columns: Sequence[str], measure: Measure, said: str) -> str:
+    """Return the figures with lines, and below the last of them what they are."""
+    every = plots(rows, columns, measure)
+    drawn = shown(every)
+    part = f". {len(drawn):,} of {len(every):,} figures, of as many values as they can show."
+    captions = [""] * (len(drawn) - 1) + [said + (part if len(drawn) < len(every) else ".")]
+    return "".join(
+        figure(partial(lines, plot, measure), caption)
+        for plot, caption in zip(drawn, captions, strict=False)
+    )
+
+
 def _glance(rows: Sequence[Row], measure: Measure) -> str:
     """Return how many points have a plan, and the ends of the measure with the points there."""
     found = [(value, row) for row in rows if (value := measure.of(row)) is not None]
@@ -64,7 +75,7 @@ def _glance(rows: Sequence[Row], measure: Measure) -> str:
     for said, pick in (("least", min), ("most", max)):
         if found:
             value, row = pick(found, key=lambda pair: pair[0])
-            each.append((figures(value), f"{said} {measure.name}: {_labels(row)}"))
+            each.append((figures(value), f"{said} {measure.name}: {labels_of(row)}"))
     return tiles(each)
 
 
@@ -73,11 +84,14 @@ def _without(rows: Sequence[Row]) -> str:
     found = [row for row in rows if not row["plan"]]
     if not found:
         return ""
-    said = tuple((_labels(r), f"{r['status']}: {r['reason'] or '–'}") for r in found[:MOST_WITHOUT])
+    said = tuple(
+        (labels_of(r), f"{r['status']}: {r['reason'] or '–'}") for r in found[:MOST_WITHOUT]
+    )
     return folded(f"Points without a plan ({len(found):,})", block_html(Facts(said)))
 
 
-def _labels(row: Row) -> str:
+def labels_of(row: Row) -> str:
+    """Name a point by the short names of its fields."""
     named = ((name.rpartition(".")[2], value) for name, value in row["labels"].items())
     return ", ".join(f"{name} {value}" for name, value in named)
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from .drawing import SLIM, TOP, Scale, beside, box, cross, key, svg, words
 
-HALF, ROW = 15, 42
-"""Pixels of one of the two bars of an input, and from one input to the next."""
-ABOVE = 18
-"""Pixels of an input's name above its bars."""
+HALF, BETWEEN = 15, 12
+"""Pixels of one of the two bars of an input, and between two inputs."""
+LINE = 17
+"""Pixels of a line of text above a bar."""
+LEAST = 160
+"""Pixels of bars below which what is said of them goes above them."""
 
 
 @dataclass(frozen=True)
@@ -41,40 +43,75 @@ def tornado(bars: Sequence[Bar], width: int) -> str:
     known = [change for bar in bars for _, change in bar.ends if change is not None]
     if not known:
         return ""
-    slim = width < SLIM
-    left = 0.0 if slim else beside(bar.name for bar in bars)
-    said = beside(_said(*end) for bar in bars for end in bar.ends)
     low, high = min(0.0, *known), max(0.0, *known)
+    left = beside(bar.name for bar in bars)
+    said = beside(_said(*end) for bar in bars for end in bar.ends)
     # What is written stands outside of its bar, on the side that the bar points to.
-    x = Scale([0.0, (high - low) or 1.0], left + (said if low < 0 else 4), width - said, zero=True)
+    first, last = left + (said if low < 0 else 4), width - said
+    stacked = width < SLIM or last - first < LEAST
+    if stacked:
+        first, last = 2.0, width - 2.0
+    scale = _Zero(Scale([0.0, (high - low) or 1.0], first, last, zero=True), low)
     parts, y = [], float(TOP)
     for bar in bars:
-        if slim:
-            parts.append(words(0, y + 10, bar.name))
-            y += ABOVE
+        if stacked:
+            parts.append(words(0, y + 10, bar.name, kind="strong", room=width))
+            y += LINE
         else:
             parts.append(words(left - 8, y + HALF + 4, bar.name, "end"))
-        for half, place, kind in ((bar.less, y, "fa"), (bar.more, y + HALF, "fb")):
-            parts += _half(*half, (x, low), place, kind) if half is not None else ()
-        parts.append(f'<path class="axis" d="M{x.at(-low):.1f} {y - 4:.1f}v{2 * HALF + 6}"/>')
-        y += ROW
+        for half, kind in ((bar.less, "fa"), (bar.more, "fb")):
+            if half is not None and stacked:
+                parts += _above(*half, scale, y, kind)
+                y += LINE
+            elif half is not None:
+                parts += _abreast(*half, scale, y, kind)
+            y += 0 if half is None and stacked else HALF
+        if not stacked:
+            parts.append(scale.line(y - 2 * HALF - 4, 2 * HALF + 6))
+        y += BETWEEN
     legend, end = key((("fa", "less"), ("fb", "more")), y + 8, width)
     return svg(width, end, "what moves the optimum", *parts, legend)
 
 
-def _half(
-    label: str, change: float | None, scale: tuple[Scale, float], y: float, kind: str
-) -> Iterator[str]:
-    x, low = scale
-    middle, written = x.at(-low), _said(label, change)
+@dataclass(frozen=True)
+class _Zero:
+    """Changes to pixels, to both sides of none."""
+
+    scale: Scale
+    low: float
+
+    def at(self, change: float) -> float:
+        return self.scale.at(change - self.low)
+
+    def bar(self, change: float, y: float, kind: str, title: str) -> str:
+        ends = sorted((self.at(0.0), self.at(change)))
+        return box(ends[0], y, max(ends[1] - ends[0], 1.5), HALF - 2, kind, title)
+
+    def line(self, y: float, height: float) -> str:
+        return f'<path class="axis" d="M{self.at(0.0):.1f} {y:.1f}v{height:g}"/>'
+
+
+def _abreast(label: str, change: float | None, zero: _Zero, y: float, kind: str) -> Iterator[str]:
+    """Return a bar with what it says beyond its end."""
+    written, middle = _said(label, change), zero.at(0.0)
     if change is None:
         yield cross(middle + 10, y + HALF / 2)
         yield words(middle + 22, y + 12, written, kind="dim")
         return
-    there = x.at(change - low)
-    yield box(min(there, middle), y, max(abs(there - middle), 1.5), HALF - 2, kind, written)
-    at, anchor = (there - 6, "end") if change < 0 else (there + 6, "start")
+    yield zero.bar(change, y, kind, written)
+    at, anchor = (zero.at(change) - 6, "end") if change < 0 else (zero.at(change) + 6, "start")
     yield words(at, y + 12, written, anchor, "dim")
+
+
+def _above(label: str, change: float | None, zero: _Zero, y: float, kind: str) -> Iterator[str]:
+    """Return a bar below what it says."""
+    written = _said(label, change)
+    yield words(0, y + 11, written, kind="dim", room=zero.scale.end)
+    if change is None:
+        yield cross(zero.at(0.0) + 10, y + LINE + HALF / 2)
+    else:
+        yield zero.bar(change, y + LINE, kind, written)
+    yield zero.line(y + LINE - 2, HALF + 2)
 
 
 def _said(label: str, change: float | None) -> str:
