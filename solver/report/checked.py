@@ -9,6 +9,7 @@ from topology.units import HOUR
 from ..checklist import LayoutFacts, review
 from ..cost.bubble import microbatches_for_bubble
 from ..cost.goodput import Goodput, whole_steps
+from ..cost.scale import plan_notes
 from ..cost.textbook import micro_batches_for_bubble
 from ..estimate import Stage
 from ..job.job import PlanningProblem
@@ -45,7 +46,7 @@ def check_report(problem: PlanningProblem, plan: Plan) -> Report:
             Facts((*problem_lines(problem), ("Layout", layout_text(plan)), ("Verdict", verdict))),
             Sheet(columns, (plan_row(plan, ""),), "Estimate"),
             memory_sheet(plan),
-            Facts((("Memory", memory_line(plan)), ("Step", step_line(plan)), *links_line(plan))),
+            Facts(_lines(problem, plan)),
             _limits_sheet(plan),
             checks_sheet(checks),
         ),
@@ -62,6 +63,11 @@ def check_report(problem: PlanningProblem, plan: Plan) -> Report:
         },
         records=tuple(limit.model_dump(mode="json") for limit in plan.limits),
     )
+
+
+def _lines(problem: PlanningProblem, plan: Plan) -> tuple[tuple[str, str], ...]:
+    notes = tuple(("Note", note) for note in plan_notes(problem, plan.gpus))
+    return (("Memory", memory_line(plan)), ("Step", step_line(plan)), *links_line(plan), *notes)
 
 
 def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:

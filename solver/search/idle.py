@@ -1,23 +1,28 @@
-"""What is known of GPUs that the best plan leaves without work."""
+"""What is said beside an answer of the GPUs it uses: how many stay idle, what was measured."""
 
 from __future__ import annotations
 
+from ..cost.scale import plan_notes
 from ..job.job import PlanningProblem
 from ..result import Result
 
 _BETTER = {"time": "faster", "cost": "cheaper"}
 
 
-def with_idle_note(problem: PlanningProblem, result: Result) -> Result:
-    """Add how many GPUs the best plan leaves idle, and only what the search proved of them."""
-    note = _idle_note(problem, result)
-    return result.model_copy(update={"notes": (*result.notes, note)}) if note else result
+def with_notes_on_gpus(problem: PlanningProblem, result: Result) -> Result:
+    """Add how many GPUs the best plan leaves idle, and where it is larger than measured runs."""
+    if not result.plans:
+        return result
+    idle = _idle_note(problem, result)
+    notes = ((idle,) if idle else ()) + plan_notes(problem, result.plans[0].gpus)
+    return result.model_copy(update={"notes": (*result.notes, *notes)}) if notes else result
 
 
 def _idle_note(problem: PlanningProblem, result: Result) -> str:
+    """Say what the search proved of larger plans, and no more."""
     search, total = problem.search, problem.cluster.gpus
     most = min(search.max_gpus or total, total)
-    if not result.plans or search.gpus is not None or result.plans[0].gpus >= most:
+    if search.gpus is not None or result.plans[0].gpus >= most:
         return ""
     used = result.plans[0].gpus
     counts = f"{used:,} of {total:,} GPUs work, {total - used:,} stay idle"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from solver import solve
 from solver.job.job import Objective
 from solver.job.search import Search
-from solver.search.idle import with_idle_note
+from solver.search.idle import with_notes_on_gpus
 from tests.search.helpers import problem
 
 
@@ -26,7 +26,7 @@ def test_idle_gpus_are_named_with_what_was_proved() -> None:
 def test_unproved_is_said() -> None:
     cheapest = replace(problem(nodes=8), objective=Objective(minimise="cost"))
     stopped = solve(cheapest, top=1).model_copy(update={"status": "feasible", "notes": ()})
-    (note,) = with_idle_note(cheapest, stopped).notes
+    (note,) = with_notes_on_gpus(cheapest, stopped).notes
     assert note.endswith("stay idle; that no layout on more GPUs is cheaper is not proved")
 
 
