@@ -521,9 +521,9 @@ def _check_launch(out: Out, path: str | None, given: Mapping[str, Any]) -> Any:
     )
     plan = check(imported.problem, imported.request)
     with Watched(out, SEARCH_S) as watched:
-        better, own = (
+        better, *own = (
             solve(problem, time_limit_s=SEARCH_S, progress=watched.show, stop=watched.stopped)
-            for problem in (imported.problem, within(imported))
+            for problem in (imported.problem, *within(imported))
         )
     out.show(imported_report(imported, plan, better, own))
     return plan

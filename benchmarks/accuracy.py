@@ -114,6 +114,8 @@ def report(done: list[tuple[Run, float]], refused: list[dict[str, str]]) -> dict
             "series": run.series,
             "model": run.labels["model"],
             "class": kind(run),
+            "gpu": run.profile.gpu.family,
+            "gpus": run.group.gpus,
             "measured_s": run.measured_s,
             "error": error,
         }

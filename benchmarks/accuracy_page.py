@@ -19,6 +19,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.accuracy import score
+from benchmarks.scale import scale_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 REASONS = Path(__file__).resolve().parent / "accuracy_reasons.yaml"
@@ -147,6 +148,7 @@ def main(folder: Path) -> None:
     page = TEMPLATE.read_text("utf-8").format(
         classes="\n".join(class_table(parts)),
         series="\n".join(series_table(parts["fit"])),
+        scale="\n".join(scale_table(parts["fit"], parts["family"])),
         worst="\n".join(worst_table(parts["fit"])),
         calibration="\n".join(calibration_table(data["calibration"])),
         fit=data["fit"]["overall"],

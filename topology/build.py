@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 Taken = list[tuple[str, str, str]]
 
+_NON_BLOCKING = (
+    "assumed, nothing is known of the switches: all nodes at full rate at any distance; "
+    "set cluster.oversubscription and cluster.leaf_nodes"
+)
+
 
 def build_group(spec: GroupSpec) -> NodeGroup:
     """Return the node group that a checked spec describes."""
@@ -31,7 +36,7 @@ def build_group(spec: GroupSpec) -> NodeGroup:
     inter = _network(spec, gpu, nodes, taken)
     gpu = _memory(spec, gpu, taken)
     if nodes > 1 and "oversubscription" not in spec.model_fields_set:
-        taken.append(("oversubscription", "1", "assumed: non-blocking fabric"))
+        taken.append(("oversubscription", "1", _NON_BLOCKING))
     leaf_nodes = spec.leaf_nodes
     if leaf_nodes is None and spec.oversubscription > 1 and nodes > 1:
         leaf_nodes = 1

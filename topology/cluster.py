@@ -140,7 +140,7 @@ class Cluster:
         Raises
         ------
         UnsupportedError
-            For several groups: mixed clusters can be described but not yet planned.
+            For several groups, in whatever takes one kind of node only.
         """
         if len(self.groups) != 1:
             kinds = ", ".join(f"{g.nodes} x {g.gpus_per_node} {g.gpu.id}" for g in self.groups)
@@ -151,8 +151,8 @@ class Cluster:
                     0,
                     "cluster.groups",
                     "SP120",
-                    f"{len(self.groups)} node groups ({kinds}): mixed clusters are not supported.",
-                    "Plan for one group at a time.",
+                    f"{len(self.groups)} node groups ({kinds}): this takes one kind of node only.",
+                    "Give one group; docs/cli.md says which commands take several.",
                 )
             )
         return self.groups[0]

@@ -165,7 +165,8 @@ FRAMEWORK_STACK = {"megatron": "megatron-core", "fsdp": "torchtitan"}
 
 
 @cache
-def _read(name: str) -> dict[str, Any]:
+def read_figures(name: str) -> dict[str, Any]:
+    """Return a file of figures that stands in profiles/."""
     text = resources.files(__package__).joinpath("profiles", name).read_text("utf-8")
     data: dict[str, Any] = packaged(text)
     return data
@@ -173,7 +174,7 @@ def _read(name: str) -> dict[str, Any]:
 
 def stacks() -> tuple[str, ...]:
     """Names of the stacks that have a profile."""
-    return tuple(_read("stacks.yaml")["stacks"])
+    return tuple(read_figures("stacks.yaml")["stacks"])
 
 
 @cache
@@ -185,7 +186,7 @@ def load_profile(stack: str, gpu_id: str) -> Profile:
     InputError
         Where no such stack is known.
     """
-    data = _read("stacks.yaml")
+    data = read_figures("stacks.yaml")
     if stack not in data["stacks"]:
         raise InputError(
             Problem(
@@ -193,7 +194,7 @@ def load_profile(stack: str, gpu_id: str) -> Profile:
                 f"Known profiles: {', '.join(stacks())}.",
             )
         )  # fmt: skip
-    families = _read("gpus.yaml")["families"]
+    families = read_figures("gpus.yaml")["families"]
     family = next((f for f, v in families.items() if gpu_id in v["gpus"]), "unmeasured")
     rates = {k: v for k, v in families[family].items() if k != "gpus"}
     return Profile(

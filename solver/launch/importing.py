@@ -82,18 +82,36 @@ def import_launch(problem: PlanningProblem, source: str, config: str) -> Importe
     return Imported(source, asked, request_of(launch, asked), launch, reading.notes)
 
 
-def within(imported: Imported) -> PlanningProblem:
-    """Return the problem with the search kept to what the configuration's framework can say."""
-    search = imported.problem.search.model_copy(update=dict(TARGETS[imported.source].search))
-    return dataclasses.replace(imported.problem, search=search)
+def within(imported: Imported) -> tuple[PlanningProblem, ...]:
+    """Return the problem with the search kept to what the configuration's framework can say.
+
+    In parts where some values only go together there; parts that the problem excludes are left out.
+    """
+    target = TARGETS[imported.source]
+    search = imported.problem.search.model_copy(update=dict(target.search))
+    found = []
+    for part in target.parts:
+        asked = {name: getattr(search, name) for name in part}
+        both = {
+            name: values if asked[name] is None else tuple(v for v in values if v in asked[name])
+            for name, values in part.items()
+        }
+        if all(both.values()):
+            kept = search.model_copy(update=both)
+            found.append(dataclasses.replace(imported.problem, search=kept))
+    return tuple(found)
 
 
-def sayable(problem: PlanningProblem, plans: Sequence[Plan], source: str) -> Plan | None:
-    """Return the first of some plans that a framework can say."""
+def sayable(
+    problem: PlanningProblem, plans: Sequence[Plan], source: str
+) -> tuple[Plan | None, str]:
+    """Return the first of some plans that a framework can say, else why not the first one."""
+    why = ""
     for plan in plans:
         try:
             export(problem, plan, source)
-        except LaunchError:
+        except LaunchError as error:
+            why = why or error.problems[0].message
             continue
-        return plan
-    return None
+        return plan, ""
+    return None, why

@@ -23,6 +23,14 @@ class Column:
         Numbers stand right, text left.
     usual
         Shown value that says nothing; where every row shows it the column is left out.
+    short, brief
+        Title and value to text in a table that does not fit.
+    drop
+        Place in the order in which columns are left out of a table that still does not fit, 1
+        first; 0 stays.
+    wraps
+        Whether a value on the right may be folded, as text on the left always is: a number and its
+        unit.
     """
 
     key: str
@@ -30,6 +38,15 @@ class Column:
     show: Callable[[Any], str] = str
     align: Literal["left", "right"] = "right"
     usual: str | None = None
+    short: str = ""
+    brief: Callable[[Any], str] | None = None
+    drop: int = 0
+    wraps: bool = False
+
+    @property
+    def folds(self) -> bool:
+        """Whether a narrow table may fold a value between its words."""
+        return self.wraps or self.align == "left"
 
     def cell(self, row: Mapping[str, Any]) -> str:
         """Return the text of this column in a row; a dash where there is no value."""

@@ -27,12 +27,12 @@ def list_models() -> Report:
     columns = (
         Column("id", "model", align="left"),
         Column("parameters", "parameters", parameters),
-        Column("active_parameters", "active", parameters),
+        Column("active_parameters", "active", parameters, drop=3),
         Column("layers", "layers", count),
-        Column("hidden", "hidden", count),
+        Column("hidden", "hidden", count, drop=2),
         Column("heads", "heads", count),
         Column("kv_heads", "KV heads", count),
-        Column("vocab", "vocab", count),
+        Column("vocab", "vocab", count, drop=1),
         Column("experts", "experts", count),
         Column("attention", "attention", align="left"),
     )
@@ -128,13 +128,13 @@ def list_hardware() -> Report:
         Column("id", "GPU", align="left"),
         Column("usable_bytes", "usable GiB", lambda v: f"{v / GIB:.1f}"),
         Column("bf16_flops", "bf16 TF/s", _tera),
-        Column("fp8_flops", "fp8 TF/s", _tera),
-        Column("fp4_flops", "fp4 TF/s", _tera),
+        Column("fp8_flops", "fp8 TF/s", _tera, drop=4),
+        Column("fp4_flops", "fp4 TF/s", _tera, drop=1),
         Column("hbm_bytes_per_s", "HBM", show_bandwidth),
         Column("nvlink_bytes_per_s", "NVLink", _rate),
-        Column("nvlink_domain", "domain", count),
+        Column("nvlink_domain", "domain", count, drop=3),
         Column("inter_bytes_per_s", "network", show_bandwidth),
-        Column("gpus_per_node", "a node", count),
+        Column("gpus_per_node", "a node", count, drop=2),
         Column("training_measured", "measured", yes, align="left"),
     )
     note = (

@@ -9,6 +9,7 @@ from topology.units import HOUR
 from ..checklist import LayoutFacts, review
 from ..cost.bubble import microbatches_for_bubble
 from ..cost.goodput import Goodput, whole_steps
+from ..cost.scale import plan_notes
 from ..cost.textbook import micro_batches_for_bubble
 from ..estimate import Stage
 from ..job.job import PlanningProblem
@@ -24,7 +25,16 @@ from .resolved import assumptions, problem_data, problem_sha256, tool_version
 
 CHECK_SCHEMA = "shardplan.check/1"
 MEMORY_SCHEMA = "shardplan.memory/1"
-_ITEMS = ("weights", "gradients", "optimizer", "activations", "logits", "buffers", "reserve")
+_ITEMS = {
+    "weights": "weights",
+    "gradients": "grads",
+    "optimizer": "optim.",
+    "activations": "activ.",
+    "logits": "logits",
+    "buffers": "buffers",
+    "reserve": "reserve",
+}
+"""Parts of the memory, and their heads where there is little room."""
 
 
 def broken(plan: Plan) -> tuple[LimitCheck, ...]:
@@ -45,7 +55,7 @@ def check_report(problem: PlanningProblem, plan: Plan) -> Report:
             Facts((*problem_lines(problem), ("Layout", layout_text(plan)), ("Verdict", verdict))),
             Sheet(columns, (plan_row(plan, ""),), "Estimate"),
             memory_sheet(plan),
-            Facts((("Memory", memory_line(plan)), ("Step", step_line(plan)), *links_line(plan))),
+            Facts(_lines(problem, plan)),
             _limits_sheet(plan),
             checks_sheet(checks),
         ),
@@ -62,6 +72,11 @@ def check_report(problem: PlanningProblem, plan: Plan) -> Report:
         },
         records=tuple(limit.model_dump(mode="json") for limit in plan.limits),
     )
+
+
+def _lines(problem: PlanningProblem, plan: Plan) -> tuple[tuple[str, str], ...]:
+    notes = tuple(("Note", note) for note in plan_notes(problem, plan.gpus))
+    return (("Memory", memory_line(plan)), ("Step", step_line(plan)), *links_line(plan), *notes)
 
 
 def layout_facts(problem: PlanningProblem, plan: Plan) -> LayoutFacts:
@@ -105,9 +120,9 @@ def _limits_sheet(plan: Plan) -> Sheet:
     columns = (
         Column("id", "limit", align="left"),
         Column("ok", "verdict", mark, align="left"),
-        Column("value", "value"),
-        Column("limit", "limit"),
-        Column("slack", "left"),
+        Column("value", "value", wraps=True),
+        Column("limit", "limit", wraps=True),
+        Column("slack", "left", wraps=True),
         Column("text", "what is counted", align="left"),
     )
     rows = tuple(
@@ -129,14 +144,14 @@ def memory_sheet(plan: Plan) -> Sheet:
     """Show bytes on one GPU of each kind of stage."""
     columns = (
         Column("stage", "stage", align="left"),
-        Column("layers", "layers", count),
-        Column("recompute", "recompute", align="left"),
-        *(Column(f"{item}_bytes", item, gigabytes) for item in _ITEMS),
+        Column("layers", "layers", count, drop=4),
+        Column("recompute", "recompute", align="left", drop=1),
+        *(Column(f"{item}_bytes", item, gigabytes, short=_ITEMS[item]) for item in _ITEMS),
         Column("total_bytes", "total", gigabytes),
-        Column("limit_bytes", "limit", gigabytes),
-        Column("usable_bytes", "usable", gigabytes),
+        Column("limit_bytes", "limit", gigabytes, drop=3),
+        Column("usable_bytes", "usable", gigabytes, drop=2),
         Column("verdict", "verdict", align="left"),
-        Column("oom_probability", "P(out)", chance),
+        Column("oom_probability", "P(out)", chance, drop=5),
     )
     stages = plan.estimate.stages
     worst = plan.estimate.worst_stage

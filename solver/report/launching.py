@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topology.errors import InputError, Problem
@@ -118,7 +118,7 @@ def with_layout(imported: Imported, text: str | None) -> Imported:
 
 
 def imported_report(
-    imported: Imported, plan: Plan, better: Result, within_framework: Result
+    imported: Imported, plan: Plan, better: Result, within_framework: Sequence[Result]
 ) -> Report:
     """Report what an existing configuration is worth, and which plans are better.
 
@@ -127,15 +127,13 @@ def imported_report(
     imported, plan
         The configuration and its estimate.
     better, within_framework
-        The best plans of all, and of those that its framework can say.
+        The best plans of all, and of those that its framework can say, part by part.
     """
     report = check_report(imported.problem, plan)
     found = better.plans[0] if better.plans else None
-    own = sayable(imported.problem, within_framework.plans, imported.source)
-    rows = (
-        ("Better", _better(plan, found, better)),
-        (f"In {imported.source}", _better(plan, own, within_framework)),
-    )
+    own, text = _own(imported, plan, within_framework)
+    mine = _nothing(better) if found is None else _better(plan, found, better)
+    rows = (("Better", mine), (f"In {imported.source}", text))
     data = {
         **report.data,
         "from": imported.source,
@@ -148,10 +146,31 @@ def imported_report(
     return Report((*report.blocks, Facts(rows)), data, report.records, report.texts, notes)
 
 
-def _better(plan: Plan, found: Plan | None, result: Result) -> str:
+def _own(imported: Imported, plan: Plan, results: Sequence[Result]) -> tuple[Plan | None, str]:
+    """Return the fastest plan that the framework can say, and what it gains or why none can."""
+    best: tuple[Plan, Result] | None = None
+    reasons = []
+    for result in results:
+        found, why = sayable(imported.problem, result.plans, imported.source)
+        if found is None:
+            reasons.append(why or _nothing(result))
+        elif best is None or found.estimate.time.step_s < best[0].estimate.time.step_s:
+            best = found, result
+    if best is not None:
+        return best[0], _better(plan, *best)
+    return None, f"none that {imported.source} can say: {'; '.join(dict.fromkeys(reasons))}"
+
+
+def _nothing(result: Result) -> str:
+    """Say why a search has no plan."""
+    if result.status != "infeasible":
+        return f"no plan found within {SEARCH_S:g} s, and none excluded"
+    why = result.reasons[0] if result.reasons else "shardplan solve says why"
+    return f"proved that no plan keeps every limit: {why}"
+
+
+def _better(plan: Plan, found: Plan, result: Result) -> str:
     """Say what the best plan gains; plans within the tolerance count as equal."""
-    if found is None:
-        return f"no plan keeps every limit ({result.status}): shardplan solve says why"
     step, mine = found.estimate.time.step_s, plan.estimate.time.step_s
     saved = 1 - step / mine
     if saved <= result.tolerance and all(limit.ok for limit in plan.limits):

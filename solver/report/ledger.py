@@ -90,8 +90,8 @@ def checks_sheet(checks: tuple[Check, ...]) -> Sheet:
         Column("id", "id", align="left"),
         Column("title", "check", align="left"),
         Column("severity", "verdict", align="left"),
-        Column("value", "value"),
-        Column("limit", "limit"),
+        Column("value", "value", wraps=True),
+        Column("limit", "limit", wraps=True),
         Column("advice", "advice", align="left"),
     )
     rows = tuple(

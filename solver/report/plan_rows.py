@@ -105,19 +105,25 @@ def plan_row(plan: Plan, mark: str) -> dict[str, Any]:
     }
 
 
+def _number(cell: str) -> str:
+    """Return the GPUs of a cell without their factors, which stand in columns of their own."""
+    return cell.partition(" ")[0]
+
+
 def plan_columns(
     plans: Sequence[Plan], *, whole_run: bool, priced: bool, kinds: bool = False
 ) -> tuple[Column, ...]:
     """Return the columns; days and cost where there are tokens and a price, and its kind.
 
-    The schedule is named where one of the plans has another one than 1F1B.
+    The schedule is named where one of the plans has another one than 1F1B. A narrow table leaves
+    out, in this order, bubble, communication, MFU, accumulation and memory.
     """
     late = any(plan.options.schedule != SCHEDULES[0] for plan in plans)
     schedule = [Column("schedule", "schedule", align="left")] if late else []
     columns = [
         Column("mark", "", align="left"),
         Column("rank", "#", count),
-        Column("gpus_cell", "GPUs", align="left"),
+        Column("gpus_cell", "GPUs", align="left", brief=_number),
         Column("tp", "TP", dash_one, usual="–"),
         Column("pp", "PP", dash_one, usual="–"),
         Column("vpp", "VPP", dash_one, usual="–"),
@@ -127,13 +133,13 @@ def plan_columns(
         Column("shard_cell", "DP×shard"),
         Column("zero", "ZeRO", count),
         Column("micro_batch", "µB", count),
-        Column("microbatches", "GA", count),
-        Column("recompute", "recompute", align="left"),
-        Column("memory_cell", "mem GB"),
-        Column("bubble_fraction", "bubble", percent),
-        Column("communication_ratio", "comm", percent),
+        Column("microbatches", "GA", count, drop=4),
+        Column("recompute", "recompute", align="left", short="recomp."),
+        Column("memory_cell", "mem GB", drop=5),
+        Column("bubble_fraction", "bubble", percent, drop=1),
+        Column("communication_ratio", "comm", percent, drop=2),
         Column("step_s", "step s", figures),
-        Column("mfu", "MFU", percent1),
+        Column("mfu", "MFU", percent1, drop=3),
     ]
     if whole_run:
         columns.append(Column("days", "days", figures))

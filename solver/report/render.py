@@ -10,19 +10,17 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from .blocks import Block, Column, Facts, Plain, Report, Sheet
+from .fitting import WIDE_GAP, Fit, fit, folded, headed
 
 PROSE_WIDTH = 110
 """Columns that running text takes where no width is given."""
 _LEAST_TEXT = 20
 """Columns that text beside a label needs to be read."""
-_NARROW = 60
-"""Below this, a table that does not fit is written row by row; a terminal has 80 columns."""
 _UNBOUNDED = 10_000
 """A console this wide never cuts a table."""
 
@@ -171,19 +169,25 @@ def _print_facts(console: Console, facts: Facts, prose: int) -> None:
 
 
 def _print_sheet(console: Console, sheet: Sheet, width: int | None) -> None:
-    """Print a table, however wide it must be to lose no digit."""
-    table = _built(sheet, _telling(sheet))
-    size = console.measure(table)
-    if width is None or size.maximum <= width:
-        console.print(table)
+    """Print a table; row by row where its numbers do not fit side by side."""
+    columns = _telling(sheet)
+    if width is None or console.measure(_built(sheet, _natural(columns))).maximum <= width:
+        console.print(_built(sheet, _natural(columns)))
         return
-    least = size.minimum
-    if least > width and width < _NARROW:
+    found = fit(sheet, columns, width)
+    if found is None:
         for row in sheet.rows:
-            cells = tuple((column.head, column.cell(row)) for column in _telling(sheet))
+            cells = tuple((column.head, column.cell(row)) for column in columns)
             _print_facts(console, Facts(cells), width)
         return
-    console.print(table, width=max(width, least))
+    console.print(_built(sheet, found))
+    if found.left_out:
+        text = f"Left out at this width: {', '.join(found.left_out)}."
+        console.print(Text(textwrap.fill(text, width), "dim"), soft_wrap=True)
+
+
+def _natural(columns: tuple[Column, ...]) -> Fit:
+    return Fit(columns, (_UNBOUNDED,) * len(columns), WIDE_GAP)
 
 
 def _telling(sheet: Sheet) -> tuple[Column, ...]:
@@ -195,19 +199,16 @@ def _telling(sheet: Sheet) -> tuple[Column, ...]:
     )
 
 
-def _built(sheet: Sheet, columns: tuple[Column, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-    for column in columns:
-        number = column.align == "right"
-        cells = [column.head, *(column.cell(row) for row in sheet.rows)]
-        table.add_column(
-            column.head,
-            justify=column.align,
-            no_wrap=number,
-            overflow="fold",
-            min_width=max(map(cell_len, cells)) if number else None,
-        )
+def _built(sheet: Sheet, found: Fit) -> Table:
+    padding = (0, found.gap - 1, 0, 1)
+    table = Table(box=None, pad_edge=False, padding=padding, header_style="bold")
+    for column, width in zip(found.columns, found.widths, strict=True):
+        table.add_column(headed(column.head, width), justify=column.align, no_wrap=True)
     for index, row in enumerate(sheet.rows):
         style = sheet.styles[index] if sheet.styles else ""
-        table.add_row(*(Text(column.cell(row)) for column in columns), style=style)
+        cells = [
+            folded(column.cell(row), width) if column.folds else column.cell(row)
+            for column, width in zip(found.columns, found.widths, strict=True)
+        ]
+        table.add_row(*map(Text, cells), style=style)
     return table

@@ -22,6 +22,7 @@ from ..result import Result
 from .best_first import Clock
 from .cpsat.factory import SolverSettings
 from .group_search import GroupSearch, Progress
+from .idle import with_notes_on_gpus
 from .instance import Goal, Instance
 from .mixed import Mixed, Part, alone
 from .validate import is_whole, validate, validate_mixed, validate_order
@@ -114,7 +115,7 @@ def solve(
         _solve_one(one, settings, clock, top, progress, explain) for one in variants_of(problem)
     ]
     result = results[0] if len(results) == 1 else merged(problem, results, top)
-    return _with_gap(result, problem.objective.gap)
+    return with_notes_on_gpus(problem, _with_gap(result, problem.objective.gap))
 
 
 def _with_gap(result: Result, asked: float) -> Result:

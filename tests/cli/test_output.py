@@ -63,7 +63,7 @@ def test_columns_that_say_nothing_are_left_out_at_any_width_and_when_piped() -> 
     assert " VPP " in run("solve", *SMALL, "--min", "vpp=2", "--min", "pp=2").stdout
 
 
-@pytest.mark.parametrize("width", [20, 40])
+@pytest.mark.parametrize("width", [20, 40, 80])
 @pytest.mark.parametrize("command", [ANSWERS[0], *ANSWERS[2:-1]], ids=lambda c: " ".join(c[:2]))
 def test_no_line_is_longer_than_the_width(command: tuple[str, ...], width: int) -> None:
     """All but drawings, which cannot be wrapped: the front and the tree."""

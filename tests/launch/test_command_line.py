@@ -95,6 +95,41 @@ def test_an_existing_launch_is_checked_and_a_better_plan_named() -> None:
     assert data["launch"]["tp"] == 8
 
 
+ACCELERATE = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: FSDP
+mixed_precision: bf16
+num_machines: 2
+num_processes: 16
+fsdp_config: {fsdp_version: 2, fsdp_reshard_after_forward: true,
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, fsdp_activation_checkpointing: true}
+"""
+
+
+def test_plans_that_a_framework_can_say_are_found_though_the_best_are_none(tmp_path: Path) -> None:
+    """The best without a pipeline have ZeRO 1 with CP, which Accelerate has no words for."""
+    file = tmp_path / "accelerate.yaml"
+    file.write_text(ACCELERATE)
+    flags = ("--model", "llama3-8b", "--cluster", "2x8xH100", "--global-batch", "512",
+             "--seq-len", "4096", "--layout", "micro_batch=1")  # fmt: skip
+    result = run("check", *flags, "--from", "accelerate", str(file))
+    assert result.exit_code == 6, result.output  # the micro-batch makes it wait for traffic
+    assert "no plan keeps" not in result.stdout
+    data = json.loads(
+        run("check", *flags, "--from", "accelerate", str(file), "--format=json").stdout
+    )
+    own, mine = data["better_within_framework"], data["plan"]
+    assert own["layout"]["zero"] in (2, 3)
+    assert own["estimate"]["time"]["step_s"] < mine["estimate"]["time"]["step_s"]
+
+
+def test_that_no_plan_fits_is_said_with_the_reason() -> None:
+    limits = ("--max-bubble", "0.1%", "--mem-headroom", "90%")
+    result = run("check", *SMALL, *limits, "--from", "megatron", ARGUMENTS)
+    assert result.exit_code == 6
+    assert "proved that no plan keeps every limit: memory" in " ".join(result.stdout.split())
+
+
 def test_parts_of_what_was_read_are_replaced() -> None:
     flags = ("--from", "megatron", ARGUMENTS, "--layout", "micro_batch=2")
     data = json.loads(run("check", *SMALL, *flags, "--format", "json").stdout)

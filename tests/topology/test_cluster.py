@@ -139,7 +139,7 @@ def test_several_groups_are_described_but_not_planned() -> None:
         {"name": "mixed", "groups": [{"gpu": "h100", "nodes": 2}, {"gpu": "a100", "nodes": 1}]}
     ).build()
     assert (cluster.name, cluster.gpus, cluster.nodes) == ("mixed", 24, 3)
-    with pytest.raises(UnsupportedError, match="mixed clusters are not supported"):
+    with pytest.raises(UnsupportedError, match="one kind of node only"):
         _ = cluster.group
 
 

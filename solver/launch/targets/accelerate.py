@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -188,4 +189,9 @@ SEARCH = {
     "recompute": ("none", "full"),
     "stages": "even",
 }
-ACCELERATE = Target(NAME, write, SAYS, (str(table(NAME)["version"]),), SEARCH)
+PARTS: tuple[Mapping[str, tuple[Any, ...]], ...] = (
+    {"zero": tuple(RESHARDED)},
+    {"zero": (0, 1), "cp": (1,), "recompute": ("none",)},
+)
+"""CP and recomputation stand beside FSDP only, as `_refuse` has it."""
+ACCELERATE = Target(NAME, write, SAYS, (str(table(NAME)["version"]),), SEARCH, PARTS)

@@ -80,6 +80,8 @@ class Target:
     search
         Fields of ``Search`` that keep a search to what the target can say; not all of it fits in
         them, so the writer still decides.
+    parts
+        Fields that split that search further, where some values only go together.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Target:
     says: frozenset[str] = frozenset()
     versions: tuple[str, ...] = ("",)
     search: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[Mapping[str, tuple[Any, ...]], ...] = ({},)
 
 
 def words_of(options: Iterable[Words]) -> Words:
