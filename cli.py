@@ -12,6 +12,7 @@ import contextlib
 import gc
 import importlib
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -628,6 +629,10 @@ def sweep_command(out: Out, /, problem: str | None, **given: Any) -> None:
     bar, store = Bar(out), open_store(given["output"], must_exist=spec is None)
     try:
         result = run_sweep(spec or store.last_sweep(), store, engine, bar.show)
+    except KeyboardInterrupt:
+        again = f"shardplan sweep --resume -o {shlex.quote(given['output'])}"
+        click.echo(f"interrupted: the same command goes on, or {again}", err=True)
+        sys.exit(INTERRUPTED)
     finally:
         bar.end()
         store.close()

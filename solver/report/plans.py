@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from topology.units import show_bytes, show_seconds, show_usd
+from topology.units import DAY, show_bytes, show_seconds, show_usd
 
 from ..job.job import PlanningProblem
 from ..job.price_kinds import asked_kinds
@@ -247,7 +247,12 @@ def _front(problem: PlanningProblem, result: Result) -> list[Block]:
     points = [(float(plan.gpus), plan.estimate.time.step_s) for plan in result.front]
     drawing = scatter(points, "GPUs", "step s")
     blocks: list[Block] = [sheet, Plain(drawing, "Front: step time over GPUs")]
-    priced = [(p.cost.usd, p.cost.wall_clock_s) for p in result.front if p.cost.usd is not None]
+    run = any(plan.cost.steps is not None for plan in result.front)
+    unit, of = (DAY, "run, days") if run else (1.0, "step s")
+    priced = [
+        (p.cost.usd, p.cost.wall_clock_s / unit) for p in result.front if p.cost.usd is not None
+    ]
     if len(priced) == len(result.front):
-        blocks.append(Plain(scatter(priced, "USD", "run s"), "Front: run time over cost"))
+        title = f"Front: {'run' if run else 'step'} time over cost"
+        blocks.append(Plain(scatter(priced, "USD", of), title))
     return blocks

@@ -169,6 +169,17 @@ def test_the_front_is_drawn() -> None:
     assert "step s (both axes logarithmic)" in out
 
 
+@pytest.mark.parametrize(("whole", "of"), [(True, "run, days"), (False, "step s")])
+def test_the_front_is_drawn_in_the_units_of_the_table(whole: bool, of: str) -> None:
+    small = [flag for flag in SMALL if whole or "tokens" not in flag]
+    text = run("solve", *small, "--stages=even", "--pareto").stdout
+    assert f"{of} (both axes logarithmic)" in text
+    assert "run s" not in text
+    top, bottom = re.findall(r"^ *([\d.,]+) │", text.rpartition("logarithmic")[2], re.MULTILINE)
+    assert float(top) >= float(bottom)
+    assert float(top) < 1 if whole else float(top) > 1
+
+
 def test_the_cheapest_plan_stands_beside_the_fastest() -> None:
     assert "Fastest" in run("solve", *SMALL, "--objective=cost").stdout
 

@@ -286,3 +286,17 @@ def test_progress_is_shown_on_a_terminal_only(base: str, tmp_path: Path) -> None
         assert part in shown
     assert on_a_terminal(base, tmp_path / "b.sqlite", *args, "-q") == ""
     assert run("sweep", base, "-o", str(tmp_path / "c.sqlite"), *args).stderr == ""
+
+
+def test_an_interrupted_sweep_says_how_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("solver.studies.sweep.run_sweep", interrupted)
+    store = str(tmp_path / "a b.sqlite")
+    result = run("sweep", "--vary=cluster.nodes=1,2", "-o", store)
+    assert result.exit_code == 130
+    again = f"shardplan sweep --resume -o '{store}'"
+    assert f"interrupted: the same command goes on, or {again}\n" in result.stderr
