@@ -91,7 +91,7 @@ def test_a_sweep_without_tokens_is_of_a_step(base: str, tmp_path: Path) -> None:
     assert "$ a step" in shown
     assert "days" not in shown
     page = run("report", str(tmp_path / "s.sqlite")).stdout
-    assert 'aria-label="cost of a step, USD along cluster.nodes"' in page
+    assert 'aria-label="cost of a step of the fastest plan, USD along cluster.nodes' in page
 
 
 def test_exports_hold_every_point(base: str, tmp_path: Path) -> None:
