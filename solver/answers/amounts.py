@@ -39,3 +39,22 @@ def amount(value: float, unit: str) -> str:
     if unit == "bytes/s per GPU":
         return show_bandwidth(value)
     return f"{count(value)} {unit}".strip()
+
+
+_SCALES = {
+    "bytes": (1e9, "GB"), "bytes/s per GPU": (1e9, "GB/s"), "seconds": (1, "s"), "s": (1, "s"),
+    "ratio": (0.01, "%"), "share": (0.01, "%"),
+}  # fmt: skip
+_MOST_DIGITS = 15
+"""Of a double; more figures say nothing."""
+
+
+def apart(one: float, other: float, unit: str) -> tuple[str, str]:
+    """Show two figures in their unit, with digits enough to tell them apart."""
+    texts = amount(one, unit), amount(other, unit)
+    scale, name = _SCALES.get(unit, (1, unit))
+    for digits in range(4, _MOST_DIGITS + 1):
+        if texts[0] != texts[1] or one == other:
+            break
+        texts = f"{one / scale:.{digits}g} {name}", f"{other / scale:.{digits}g} {name}"
+    return texts

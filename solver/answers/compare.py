@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from topology.units import show_bytes, show_seconds
 
 from ..plan import Plan
+from ..report.cells import axis_name
 from .outputs import Comparison, Difference
 
 NOISE = 1e-9
@@ -27,11 +28,7 @@ def parts(plan: Plan) -> dict[str, float]:
         "optimizer": time.optimizer_s,
         "overhead": time.overhead_s,
     }
-    return named | {f"exposed {_axis(a)}": t.exposed_s for a, t in time.communication.items()}
-
-
-def _axis(name: str) -> str:
-    return "copies to the host" if name == "host" else name.upper()
+    return named | {f"exposed {axis_name(a)}": t.exposed_s for a, t in time.communication.items()}
 
 
 def memory_parts(plan: Plan) -> dict[str, float]:

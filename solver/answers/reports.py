@@ -18,7 +18,7 @@ from ..report.layouts import layout_text
 from ..report.plan_lines import memory_line, step_line
 from ..report.plans import plans_report
 from ..result import Result
-from .amounts import amount, signed, stamp
+from .amounts import amount, apart, signed, stamp
 from .codes import known, meaning
 from .compare_report import compared
 from .explain import explain, why_not
@@ -166,11 +166,15 @@ def flips_report(problem: PlanningProblem) -> Report:
 
 
 def _flip_row(flip: Flip) -> dict[str, Any]:
+    if flip.first is None:
+        last, first = amount(flip.last, flip.unit), None
+    else:
+        last, first = apart(flip.last, flip.first, flip.unit)
     return {
         "parameter": flip.parameter,
         "now": amount(flip.now, flip.unit),
-        "last": amount(flip.last, flip.unit),
-        "first": None if flip.first is None else amount(flip.first, flip.unit),
+        "last": last,
+        "first": first,
         "after": BEYOND if flip.first is None else flip.after or "nothing fits",
     }
 

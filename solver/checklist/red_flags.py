@@ -93,7 +93,13 @@ def no_accumulation(facts: LayoutFacts) -> Check:
     )
     severity: Severity = "warn" if red else "pass"
     return Check(
-        "RF-06", "no accumulation", severity, batch, MIN_BATCH_SAMPLES, "sequences", advice
+        "RF-06",
+        "no accumulation, small batch",
+        severity,
+        batch,
+        MIN_BATCH_SAMPLES,
+        "sequences",
+        advice,
     )
 
 

@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from topology.errors import InputError
+
 from ..job.job import PlanningProblem
 from ..layout_check import LayoutRequest
 from ..plan import Plan
+from ..search.validate import validate_schedules
 from .describe import request_of
 from .description import Launch
 from .errors import LaunchError
@@ -79,6 +82,12 @@ def import_launch(problem: PlanningProblem, source: str, config: str) -> Importe
     reading = READERS[source](text, problem)
     launch = launch_of(problem, reading, text)
     asked = dataclasses.replace(problem_of(problem, launch), framework=FRAMEWORK[source])
+    try:
+        validate_schedules(asked)
+    except InputError as error:
+        # the schedule is the configuration's: problem files seldom have one
+        faults = [dataclasses.replace(p, path=text.where, field="schedule") for p in error.problems]
+        raise InputError(*faults) from None
     return Imported(source, asked, request_of(launch, asked), launch, reading.notes)
 
 

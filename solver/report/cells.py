@@ -79,3 +79,14 @@ def yes(value: bool) -> str:
 def mark(value: bool) -> str:
     """Show a check mark or a cross."""
     return "ok" if value else "BROKEN"
+
+
+def things(number: int, noun: str) -> str:
+    """Show a number of things: ``1 node``, ``2 nodes``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def axis_name(axis: str) -> str:
+    """Show an axis of communication: ``TP``, ``DP shard``; copies to the host stand among them."""
+    first, *rest = axis.split("_")
+    return "copies to the host" if axis == "host" else " ".join([first.upper(), *rest])

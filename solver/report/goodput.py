@@ -7,6 +7,7 @@ from topology.units import show_bandwidth, show_bytes, show_seconds
 from ..cost.goodput import checkpoint_bytes
 from ..job.job import PlanningProblem
 from ..plan import Plan
+from .cells import things
 
 
 def failures(problem: PlanningProblem) -> str:
@@ -33,7 +34,7 @@ def goodput_line(plan: Plan) -> tuple[tuple[str, str], ...]:
     given = plan.cost.goodput
     if given is None:
         return ()
-    parts = [f"{given.share:.1%} of the time trains on {plan.nodes:,} nodes"]
+    parts = [f"{given.share:.1%} of the time trains on {things(plan.nodes, 'node')}"]
     if given.mttf_s is not None:
         parts.append(f"a failure every {show_seconds(given.mttf_s)} in the mean")
     if given.interval_s is not None:

@@ -14,7 +14,7 @@ from ..job.finetune import BASE_BITS, Finetune
 from ..job.job import Limits, PlanningProblem
 from ..result import Certificate, Result
 from ..search.validate import may_free_stages, spreads_evenly
-from .cells import percent, percent1
+from .cells import percent, percent1, things
 from .goodput import failures
 
 _LEAST = {
@@ -84,7 +84,9 @@ def _group(group: NodeGroup) -> str:
         return "*" if name in assumed else ""
 
     gpu = group.gpu
-    parts = [f"{group.nodes:,} nodes × {group.gpus_per_node} {gpu.name}{star('gpus_per_node')}"]
+    parts = [
+        f"{things(group.nodes, 'node')} × {group.gpus_per_node} {gpu.name}{star('gpus_per_node')}"
+    ]
     if group.nvlink_domain > 1:
         width = "" if group.nvlink_domain == group.gpus_per_node else f" over {group.nvlink_domain}"
         parts.append(f"NVLink {show_bandwidth(group.nvlink_bytes_per_s)}{star('intra')}{width}")
@@ -167,8 +169,8 @@ def solver_line(
     enough = certificate.gap is not None and 0 < certificate.gap <= asked
     within = f" within {percent(asked)}" if enough else ""
     parts = [
-        f"{certificate.shapes:,} shapes → {certificate.opened:,} opened in "
-        f"{certificate.models:,} models → {len(result.plans)} shown",
+        f"{things(certificate.shapes, 'shape')} → {certificate.opened:,} opened in "
+        f"{things(certificate.models, 'model')} → {len(result.plans)} shown",
         f"{result.status.upper()}{within}{_gap(certificate)}{over}",
         f"seed {seed}, {workers} worker{'s' if workers > 1 else ''}",
     ]

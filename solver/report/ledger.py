@@ -127,4 +127,4 @@ def measure(value: float | None, unit: str) -> str | None:
         return show_usd(value)
     whole = float(value).is_integer() or abs(value) >= _PLAIN_FROM
     number = f"{value:,.0f}" if whole else f"{value:,.2f}"
-    return f"{number} {unit}".strip()
+    return f"{number} {unit.removesuffix('s') if value == 1 else unit}".strip()

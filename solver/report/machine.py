@@ -11,7 +11,7 @@ from topology.units import show_bandwidth, show_seconds
 
 from ..job.named import named_cluster
 from .blocks import Column, Facts, Report, Sheet
-from .cells import count
+from .cells import count, things
 from .drawing import to_svg
 from .graphs import to_dot, to_graphml
 
@@ -113,7 +113,7 @@ def draw_tree(cluster: Cluster) -> str:
 
 def _group_title(group: NodeGroup) -> str:
     unmeasured = "" if group.gpu.training_measured else " (unmeasured)"
-    return f"{group.nodes:,} nodes × {group.gpus_per_node} {group.gpu.name}{unmeasured}"
+    return f"{things(group.nodes, 'node')} × {group.gpus_per_node} {group.gpu.name}{unmeasured}"
 
 
 def _branch(group: NodeGroup, indent: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 from topology.units import show_bandwidth, show_bytes, show_seconds
 
 from ..plan import Block, PlacedAxis, Plan
-from .cells import chance, gigabytes
+from .cells import axis_name, chance, gigabytes
 from .machine import LEVEL_NAMES
 
 _SPELLED = 3
@@ -58,7 +58,7 @@ def links_line(plan: Plan) -> tuple[tuple[str, str], ...]:
     if plan.placement is None:
         return tuple((f"Stages {_run(b)}", _block_line(b)) for b in plan.blocks)
     shown = [
-        f"{a.axis.upper().replace('_', ' ')} {a.ranks} (ranks {_ranks(a)}) over "
+        f"{axis_name(a.axis)} {a.ranks} (ranks {_ranks(a)}) over "
         f"{LEVEL_NAMES[a.level]}, {show_bandwidth(a.bytes_per_s)}"
         for a in plan.placement.axes
     ]
@@ -97,13 +97,13 @@ def step_line(plan: Plan) -> str:
         ("compute", time.compute_s),
         ("recomputation", time.recompute_s),
         ("bubble", time.bubble_s),
-        *((f"exposed {axis.upper()}", part.exposed_s) for axis, part in _used(plan)),
+        *((f"exposed {axis_name(axis)}", part.exposed_s) for axis, part in _used(plan)),
         ("optimizer", time.optimizer_s),
         ("overhead", time.overhead_s),
     ]
     total = " + ".join(f"{name} {show_seconds(part)}" for name, part in parts if part > visible)
     hidden = [
-        f"{axis.upper()} {show_seconds(part.total_s - part.exposed_s)}"
+        f"{axis_name(axis)} {show_seconds(part.total_s - part.exposed_s)}"
         for axis, part in _used(plan)
         if part.total_s > part.exposed_s
     ]

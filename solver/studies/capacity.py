@@ -173,7 +173,8 @@ def _binding(asked: Portfolio, best: Schedule, study: Study, settings: SolverSet
                 found.append(f"{name}: without it {money}, {when}")
     for number, (offer, pool) in enumerate(zip(study.spec.offers, asked.pools, strict=True)):
         if _peak(asked, best, number) == pool.nodes:
-            found.append(f"{offer.name}: all {pool.nodes} nodes are taken at some time")
+            whole = "the only node is" if pool.nodes == 1 else f"all {pool.nodes} nodes are"
+            found.append(f"{offer.name}: {whole} taken at some time")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from topology.units import show_seconds, show_usd
 
 from ..report.blocks import Block, Column, Facts, Report, Sheet
-from ..report.cells import count, figures, percent1, usd
+from ..report.cells import count, figures, percent1, things, usd
 from ..report.resolved import tool_version
 from ..search.portfolio import Schedule
 from .capacity import CENTS, MOST_NAMED, Recommendation, break_evens, days
@@ -81,7 +81,7 @@ def _head(found: Recommendation) -> list[tuple[str, str]]:
         limits.append(f"{len(due) - MOST_NAMED} more jobs by deadlines of their own")
     failing = "counted" if found.study.problems[0][0].reliability else "not counted"
     rows = [
-        ("Study", f"{len(spec.jobs)} jobs · {len(spec.offers)} offers · {aim}"),
+        ("Study", f"{things(len(spec.jobs), 'job')} · {things(len(spec.offers), 'offer')} · {aim}"),
         ("Limits", " · ".join(limits) or "none"),
         ("Failures", f"{failing} (reliability)"),
     ]
@@ -130,7 +130,9 @@ def _reserved(found: Recommendation, best: Schedule) -> list[Block]:
         )  # fmt: skip
         cost = show_usd(nodes * pool.node_cents / CENTS)
         use = f"busy {busy / nodes / window:.0%}"
-        rows.append((offer.name, f"{nodes} nodes for {window / DAY_HOURS:g} days: {cost}, {use}"))
+        rows.append(
+            (offer.name, f"{things(nodes, 'node')} for {window / DAY_HOURS:g} days: {cost}, {use}")
+        )
     return [Facts(tuple(rows), "Reserved")] if rows else []
 
 

@@ -13,7 +13,7 @@ from topology.faults import installing
 from topology.units import DAY
 
 from ..report.blocks import Block, Column, Facts, Report, Sheet
-from ..report.cells import count, figures, percent1, usd
+from ..report.cells import count, figures, percent1, things, usd
 from ..report.files import write_whole
 from ..report.plan_rows import of_one_step
 from ..report.render import render
@@ -47,7 +47,9 @@ def sweep_report(result: SweepResult) -> Report:
     failed = [row for row in rows if row["status"] == "error"]
     if failed:
         first = failed[0]
-        notes.append(f"{len(failed)} points failed; first {_labels(first)}: {first['reason']}")
+        notes.append(
+            f"{things(len(failed), 'point')} failed; first {_labels(first)}: {first['reason']}"
+        )
     data = {
         "schema": SWEEP_SCHEMA,
         "tool_version": tool_version(),

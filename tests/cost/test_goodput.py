@@ -122,7 +122,9 @@ def test_every_figure_counts_failures_once_they_are_switched_on() -> None:
         (failing.cost.gpu_hours, plain.cost.gpu_hours),
         (failing.cost.usd, plain.cost.usd),
     ):
-        assert have == pytest.approx(had * goodput.slowdown, rel=1e-12)
+        # A step is rounded up to a tick of a microsecond, as in the search.
+        more = have / (had * goodput.slowdown) - 1
+        assert -1e-12 <= more <= 1e-6 / plain.estimate.time.step_s
 
 
 def test_a_deadline_that_training_alone_would_keep_is_missed() -> None:

@@ -64,6 +64,15 @@ def test_other_schedules_of_the_fork_are_not_estimated(options: str) -> None:
         import_launch(given(), "megatron", text)
 
 
+def test_without_its_profile_the_launch_file_is_named() -> None:
+    text = export(given(), late(), "megatron").text
+    other = replace(given(), account=Account())
+    with pytest.raises(InputError, match="has no schedule zb-h1") as caught:
+        import_launch(other, "megatron", text)
+    (fault,) = caught.value.problems
+    assert (fault.path, fault.field) == ("--from", "schedule")
+
+
 @pytest.mark.parametrize(
     ("to", "reason"),
     [

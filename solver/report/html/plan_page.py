@@ -14,7 +14,7 @@ from ...job.job import PlanningProblem
 from ...plan import Plan
 from ...result import Result
 from ..blocks import Column, Plain, Sheet
-from ..cells import figures, gigabytes
+from ..cells import axis_name, figures, gigabytes, things
 from ..drawing import to_svg
 from ..header import layers_looked_at
 from ..layouts import layout_text
@@ -83,7 +83,7 @@ def _best(problem: PlanningProblem, result: Result) -> str:
     time, cost = best.estimate.time, best.cost
     layers = layers_looked_at(problem)
     among = f"best of all layouts{f' with {layers}' if layers else ''}"
-    rows = [(f"{best.gpus:,}", f"GPUs on {best.nodes:,} nodes")]
+    rows = [(f"{best.gpus:,}", f"GPUs on {things(best.nodes, 'node')}")]
     if cost.steps is not None:
         rows.append((show_seconds(cost.wall_clock_s), f"wall clock, {cost.steps:,} steps"))
     if cost.usd is not None:
@@ -151,7 +151,7 @@ def _card(plan: Plan, result: Result) -> str:
     time, cost = plan.estimate.time, plan.cost
     rows = [
         ("layout", layout_text(plan)),
-        ("GPUs", f"{plan.gpus:,} on {plan.nodes:,} nodes"),
+        ("GPUs", f"{plan.gpus:,} on {things(plan.nodes, 'node')}"),
         ("step", f"{show_seconds(time.step_s)}, MFU {time.mfu:.1%}"),
         ("memory", peak_text(plan)),
     ]
@@ -201,7 +201,7 @@ def _topology(problem: PlanningProblem, result: Result) -> str:
         Column("rate", "per GPU"),
     )
     rows = tuple(
-        {"axis": a.axis.upper().replace("_", " "), "ranks": a.ranks, "stride": a.stride,
+        {"axis": axis_name(a.axis), "ranks": a.ranks, "stride": a.stride,
          "over": LEVEL_NAMES[a.level], "rate": show_bandwidth(a.bytes_per_s)}
         for a in placed.axes
     )  # fmt: skip
