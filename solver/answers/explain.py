@@ -9,7 +9,7 @@ from ..result import Result
 from ..search.best_first import Clock
 from ..search.clashes import Grounds
 from ..search.cpsat.factory import SolverSettings
-from ..search.relaxations import layout_of
+from ..search.freest import layout_of
 from ..search.search import instance_of, solve
 from .compare import compare
 from .families import families

@@ -66,11 +66,11 @@ class Grounds:
         instance = replace(self.instance.without(*lifted), goal=goal)
         priced = self._free.under(instance)
         searcher = Searcher(instance, priced, self.settings, self.clock, Tally())
-        rows = np.flatnonzero(self._inside(instance) & (searcher.bounds < NEVER))
+        rows = np.flatnonzero(self.inside(instance) & (searcher.bounds < NEVER))
         found = searcher.best(rows, NEVER, enough=0 if best else NEVER)
         return None if found.best is None else Found(instance, priced, found.best)
 
-    def _inside(self, instance: Instance) -> BoolArray:
+    def inside(self, instance: Instance) -> BoolArray:
         """Mark the shapes that keep the limits that a shape alone decides."""
         s = self._free.shapes
         inside = np.ones(len(s), bool)

@@ -13,7 +13,7 @@ from ..job.schedules import SCHEDULES
 from ..job.search import RECOMPUTE, Search
 from ..result import Relaxation
 from .clashes import Grounds
-from .relaxations import layout_of
+from .freest import layout_of
 
 LISTS = ("tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch")
 

@@ -19,8 +19,8 @@ FREE_HINT = (
     "spread ones do not"
 )
 EVEN_FIGURES = (
-    "figures and clashes below are of evenly spread layers; layers chosen stage by stage can do "
-    "with less, yet none of these plans fits either"
+    "figures and clashes below are of evenly spread layers, but for budget and deadline; chosen "
+    "stage by stage they can do with less, yet nothing fits"
 )
 
 

@@ -13,6 +13,7 @@ from ..result import Relaxation
 from .assemble import cost_of
 from .clashes import MOST_STAGES, Found, Grounds
 from .fewest import fewest_gpus
+from .freest import OutOfTimeError, best_run, layout_of
 from .instance import Goal, Instance
 
 PERCENT = 100
@@ -20,21 +21,6 @@ PERCENT = 100
 
 LEAST_OF_UNIT = 2
 """Durations are hinted in days or hours from two of these on."""
-
-
-class OutOfTimeError(RuntimeError):
-    """Time ran out while a relaxation was looked for."""
-
-
-def layout_of(found: Found) -> str:
-    """Write the layout of a plan in a few words."""
-    s = found.shape
-    axes = " ".join(
-        f"{name} {s[name.lower()]}"
-        for name in ("TP", "PP", "CP", "EP", "DP")
-        if s[name.lower()] > 1
-    )
-    return f"{axes or 'one GPU'}, ZeRO {found.decision.zero}, {s['gpus']} GPUs"
 
 
 @dataclass(frozen=True)
@@ -153,30 +139,29 @@ class Relaxer:
 
     def deadline(self, others: frozenset[str]) -> Relaxation:
         """Find the shortest run."""
-        found = self._plan(others, "time")
+        found = best_run(self._plan(others, "time"), self.grounds)
         have = self.instance.limits.deadline_s or 0.0
-        need = self._cost(found)[0]
-        step = found.decision.charged
-        to = self._least_money("deadline_s", need, have, lambda i: i.longest_step >= step)
+        need = self._cost(found.step, found.held)[0]
+        to = self._least_money("deadline_s", need, have, lambda i: i.longest_step >= found.charged)
         return Relaxation(
             limit="deadline", field="limits.deadline", have=have, to=to, unit="seconds",
-            text=f"without it the best plan ({layout_of(found)}) takes {show_seconds(need)}, "
+            text=f"without it the best plan ({found.layout}) takes {show_seconds(need)}, "
             f"and {show_seconds(have)} are allowed",
-            command=f"--deadline {_duration(to)}", layout=layout_of(found),
+            command=f"--deadline {_duration(to)}", layout=found.layout,
         )  # fmt: skip
 
     def budget(self, others: frozenset[str]) -> Relaxation:
         """Find the cheapest run."""
-        found = self._plan(others, "cost")
+        found = best_run(self._plan(others, "cost"), self.grounds)
         have = self.instance.limits.budget_usd or 0.0
-        need = self._cost(found)[1]
-        ticks = found.decision.gpu_ticks
+        need = self._cost(found.step, found.held)[1]
+        ticks = found.charged * found.held
         to = self._least_money("budget_usd", need, have, lambda i: i.most_gpu_ticks >= ticks)
         return Relaxation(
             limit="budget", field="limits.budget", have=have, to=to, unit="USD",
-            text=f"without it the best plan ({layout_of(found)}) costs {show_usd(need)}, "
+            text=f"without it the best plan ({found.layout}) costs {show_usd(need)}, "
             f"and {show_usd(have)} are allowed",
-            command=f"--budget {math.ceil(to)}", layout=layout_of(found),
+            command=f"--budget {math.ceil(to)}", layout=found.layout,
         )  # fmt: skip
 
     def _least_money(
@@ -223,9 +208,8 @@ class Relaxer:
             raise OutOfTimeError
         return found
 
-    def _cost(self, found: Found) -> tuple[float, float]:
-        step, held = found.decision.step * TICK_S, [(found.shape["held"], self.instance.group)]
-        cost = cost_of(self.instance, step, held)
+    def _cost(self, step: int, held: int) -> tuple[float, float]:
+        cost = cost_of(self.instance, step * TICK_S, [(held, self.instance.group)])
         return cost.wall_clock_s, cost.usd or 0.0
 
     def _with(self, field: str, value: float) -> Grounds:
