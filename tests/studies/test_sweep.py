@@ -75,7 +75,7 @@ def test_a_point_that_fails_is_recorded_and_the_sweep_goes_on(base: str, tmp_pat
     good, bad, after = json.loads(result.stdout)["points"]
     assert (good["status"], bad["status"], after["status"]) == ("optimal", "error", "optimal")
     assert "training.seq_len" in bad["reason"]
-    assert "1 points failed" in result.stderr
+    assert "1 point failed" in result.stderr
 
 
 def test_an_infeasible_point_is_an_answer(base: str, tmp_path: Path) -> None:
