@@ -125,7 +125,7 @@ def test_clashes_and_relaxations_of_two_hundred() -> None:
 
 @pytest.mark.nightly
 def test_a_budget_is_explained_over_all_splits_where_stages_are_free() -> None:
-    """Spread by the rule the least is $53,976; `solve --stages free --objective cost` finds less."""
+    """Spread by the rule the least is $53,976; a search over all splits finds less."""
     asked = problem(
         limits=Limits(budget_usd=50_000), objective=Objective(minimise="cost"),
         search=Search(stages="free"),
